@@ -348,7 +348,7 @@ extension Connection {
         let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
         var isOutputStalled = false
-        // Send what the socket takes now. Output that still waits after this line waits because the peer reads slowly.
+        // First send what the socket takes now. Then all output that still waits does so because the peer reads slowly.
         transportStream?.flush()
         while pushSlots.oldestIndex >= 0,
             pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= nowMilliseconds

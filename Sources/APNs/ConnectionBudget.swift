@@ -2,7 +2,7 @@ import Reactor
 import Synchronization
 
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
-/// budget. The connections of ``ChannelManagement`` do not count.
+/// budget. The connections of ``ChannelManagementClient`` do not count.
 ///
 /// The limits do not apply to an *essential* connection. Such a connection tries a new signing key, replaces a
 /// connection with an old key, or is its pool's only connection that is not retired. With limits for essential

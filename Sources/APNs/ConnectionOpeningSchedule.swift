@@ -55,8 +55,8 @@ struct ConnectionOpeningSchedule {
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let lastAttemptAtMilliseconds else {
-            // Several workers may start at the same moment too. Without the random time, their pools would open
-            // connections at the same moments.
+            // Also add a random time, because several workers may start at the same moment. Their pools would otherwise
+            // open connections at the same moments.
             return backoffMilliseconds + max(0, (firstOpeningAtMilliseconds ?? nowMilliseconds) - nowMilliseconds)
                 + Int64.random(
                     in: 0...min(openingIntervalMilliseconds / 8, Self.firstOpeningJitterMillisecondsMax),

@@ -72,7 +72,7 @@ public struct PoolConfiguration {
         self.appHeaders = appHeaders
     }
 
-    /// - Throws: ``InvalidSettingError`` that names the first setting with a value that is not allowed.
+    /// Checks all settings. Throws ``InvalidSettingError`` for the first one with a value that is not allowed.
     public func validate() throws(InvalidSettingError) {
         try require("host", host.utf8.count, in: 1...253)
         try require("serverName", serverName.utf8.count, in: 1...253)

@@ -21,8 +21,11 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// A provider token or a new key cannot be used. APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken,
-    /// TooManyProviderTokenUpdates or TopicDisallowed, or refused the new key, or there is no token.
+    /// A provider token or a new key cannot be used, for one of these reasons:
+    /// - APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken, TooManyProviderTokenUpdates or
+    ///   TopicDisallowed.
+    /// - APNs refused the new key.
+    /// - There is no token.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -42,7 +45,8 @@ public enum RetirementCause: UInt8, Sendable {
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
-    /// Several pushes in a row timed out, or the breaker's probe did. The peer may still acknowledge PINGs.
+    /// Several pushes in a row timed out, or the breaker's probe timed out. This counts even if the peer still
+    /// acknowledges PINGs.
     case unresponsive
     /// The pool has more connections than it wants.
     case surplus

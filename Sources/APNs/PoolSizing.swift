@@ -44,12 +44,12 @@ struct PoolSizing {
     /// The pool wants no further connection if more than this percentage of the interval's pushes failed
     /// (``Interval/failedPushCount``).
     static let failurePercentMax = 10
-    /// A mean round trip counts as fast up to this many times the shortest round trip that the pool remembers. If the
-    /// interval was slower, and also slower than ``fastRoundTripMillisecondsMax``, the pool wants no further
-    /// connection.
+    /// The pool wants no further connection while APNs is slow. APNs is slow if the mean round trip of an interval is
+    /// more than this many times the shortest round trip that the pool remembers. But see
+    /// ``fastRoundTripMillisecondsMax``.
     static let fastRoundTripFactorMax: Int64 = 4
-    /// A mean round trip of at most this time never counts as slow, because a large part of so short a time may be the
-    /// work of the event loop, not of APNs.
+    /// A mean round trip up to this time never counts as slow: a large part of so short a time may be the work of the
+    /// event loop, not of APNs.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the pool remembers the shortest round trip. After this time, the next interval with responses sets a
     /// new shortest round trip, which may be longer.

@@ -111,7 +111,7 @@ enum Base64URL {
         return text
     }
 
-    /// - Returns: nil if the text is not in this encoding.
+    /// Returns the bytes that the text encodes; nil if the text is not in this encoding.
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var digits = text.map { digit in
             switch digit {

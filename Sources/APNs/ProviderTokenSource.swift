@@ -325,8 +325,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the trial of this token (`beginKeyTrial`) must end, because its key is neither the key in use nor the
-    /// candidate any longer: the key failed in another pool, or a newer candidate replaced it.
+    /// Whether a pool must end its trial of this token (`beginKeyTrial`), because the token's key is neither in use nor
+    /// the candidate. The key has then failed in another pool, or a newer key has replaced it.
     func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signerInUse.generation

@@ -5,8 +5,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     /// The keys of the example that `Key` can represent.
     ///
-    /// A type that asks for the keys may decode other values if the keys are others, for example an enum with
-    /// associated values. The recorder sees only the values of this example. So the type's shape becomes `any`.
+    /// A type that asks for the keys may decode other values for other keys: for example, an enum with associated
+    /// values. The recorder sees only the values of this example, so the type's shape becomes `any`.
     var allKeys: [Key] {
         recorder.recording.mayAcceptOtherValues = true
         guard case .object(let members)? = recorder.example else { return [] }
@@ -23,8 +23,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
 
-    /// Returns true even if the example lacks the key, so that the type decodes the key's value and the recorder sees
-    /// its type. The key counts as optional, because the type has asked whether it is present.
+    /// Returns true even if the example lacks the key. So the type decodes the key's value, and the recorder sees the
+    /// value's type. The key counts as optional, because the type has asked whether the key is present.
     func contains(_ key: Key) -> Bool {
         recorder.recording.optionalKeys.insert(key.stringValue)
         return true
@@ -40,8 +40,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         do {
             return try ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
-            // The type that asked for this value may catch the error and decode the value as another type. So the shape
-            // of the field is unknown.
+            // The caller may catch this error, and decode the field as another type. So the shape of the field is
+            // unknown.
             recorder.recording.fields?[key.stringValue] = .any
             throw error
         }

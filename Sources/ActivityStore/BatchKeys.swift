@@ -1,9 +1,7 @@
 import Redis
 
-/// The keys of the calls in one batch, one for each call. They are stored as arguments of the Redis command that runs
-/// the script, ready to be sent.
-///
-/// The memory is allocated once.
+/// The keys of the calls in one batch, one for each call. Each key is stored in the form in which it is sent: as an
+/// argument of the Redis command that runs the script. The memory is allocated once (R3).
 struct BatchKeys: ~Copyable {
     private static let keyBytesMax = SubjectKey.bytesMax + RedisCommandWriter.argumentOverheadBytes
 

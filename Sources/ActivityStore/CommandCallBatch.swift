@@ -29,8 +29,9 @@ struct CommandCallBatch: ~Copyable {
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. So a batch has at least this length. The name of an
-    /// operation is always shorter: in this way, the script tells a batch from a name.
+    /// The length of a call without token and alert, in bytes. The first argument of the script `admit` is a batch of
+    /// calls, or the name of an operation. A batch has at least `callBytesMin` bytes, and every name is shorter. So the
+    /// script tells them apart by their length.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -118,8 +119,8 @@ struct CommandCallBatch: ~Copyable {
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(paceBits: paceNumber, requestBits: requestBits, version, digest)
         if let retirement {
-            // If APNs named no time, the token is retired whatever its registration time is. So write the latest
-            // possible time, because every registration is earlier.
+            // If APNs named no time, the token must be retired whenever it was registered. So write the latest possible
+            // time, because every registration is earlier.
             let invalidAtMilliseconds =
                 retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
@@ -224,11 +225,13 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Only this settlement needs the server's clock, and the script recognizes it by the two
-    /// lowest bits of the code. So no other code may have both bits.
+    /// APNs responded with 429. Of all settlements, the script reads the server's clock beforehand only for this one.
+    /// It recognizes this code by its two lowest bits, so no other code may have both bits. (A settlement that retires
+    /// a token reads the clock itself, if it must.)
     case throttled = 3
-    /// Redis must retire the token (R17), but settle no version. There are two cases: the push of a command found the
-    /// token dead, and the command now waits for the next token; or a push to an audience found the token dead.
+    /// Redis must retire the token (R17), but settle no version. There are two cases:
+    /// - The push of a command found the token dead, and the command now waits for the next token.
+    /// - A push to an audience found the token dead.
     case tokenRetired = 4
 
     init(_ settlement: Settlement) {

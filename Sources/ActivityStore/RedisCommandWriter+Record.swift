@@ -63,7 +63,8 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes a device's token as two arguments: the new contents of the fields `t` and `u` of the device's hash.
+    /// Writes a device's token as two arguments, for two fields of the device's hash: `t` has the time of the
+    /// registration and the beginning of the token, and `u` has the rest of a long token.
     mutating func writeDeviceTokenArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(
             registration.token,

@@ -80,9 +80,9 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: each audience that the activity left has an entry about this in its pages.
+    /// Adds the confirmation of an activity's departures (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``).
     ///
-    /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
+    /// - Parameter leftAtMilliseconds: the time that came with the departures in an earlier reply. If Redis has another
     ///   time now, the confirmation has no effect.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt leftAtMilliseconds: Int64) {
         let mayRepeatKey = keys.appendAndCheckForRepeat(key)

@@ -4,8 +4,8 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Notes confirmed departures: each audience that a member left has an entry about
-    /// this (R27).
+    /// reopens versions of activities. Notes confirmed departures
+    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``).
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -92,13 +92,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
-        // Bytes 5 and 6 are one number: the token's length plus two flags. The length is this number modulo the lower
-        // flag.
+        // Bytes 5 and 6 are one number: the token's length plus two flags. This number modulo the lower flag is the
+        // length.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.followBitsInTokenByteCount.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.commandCode)),
         ("FROM_REREADING", Int64(RegistrationSource.rereadCode)),
-        // Byte 7 is the token's form plus flags. The form is this byte modulo the lowest flag.
+        // Byte 7 is the token's form plus flags. Byte 7 modulo the lowest flag is the form.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
@@ -133,14 +133,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // they are in `bitsWithModulus`.
         ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(PaceByteFlags.isTooOldBit)),
-        // Byte 14 is the number of the pace's argument plus four flags. The number is this byte modulo the lowest
-        // flag.
+        // Byte 14 is the number of the pace's argument plus four flags. Byte 14 modulo the lowest flag is the number.
         ("PACE_NUMBER_MODULUS", Int64(PaceByteFlags.isLifetimeEndBit)),
-        // Byte 15 of a settlement is its code plus flags. The code is this byte modulo the lowest flag.
+        // Byte 15 of a settlement is its code plus flags. Byte 15 modulo the lowest flag is the code.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
-        // Bits of byte 15, at their places in the number `requestAndPace` that packs bytes 14 and 15
-        // (admit-batches.lua). ACCEPTANCE_REQUEST is the whole number for a settlement with the code ACCEPTED and
-        // without a token or alert.
+        // Bits of byte 15 in the number `requestAndPace`. The script reads bytes 14 and 15 as this one number
+        // (admit-batches.lua). The value of ACCEPTANCE_REQUEST is byte 15 of a settlement that has the code ACCEPTED
+        // and no token or alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),

@@ -304,10 +304,11 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference:
-    /// - In a verdict, this byte is a printable character, at least 32.
-    /// - In a value, this byte is below 16. Only a plain value is the whole reply to a call (admit-batches.lua), and
-    ///   its highest flag in this byte is ``StoredActivity/Flag/allowsFrequentUpdatesBit`` (8).
+    /// Whether the reply is an activity's value, and not the word of a verdict. Byte 7 shows the difference:
+    /// - In a word, byte 7 is a printable character, at least 32.
+    /// - In a value, byte 7 has flags. The script replies with a whole value only if it is a plain one
+    ///   (admit-batches.lua). The highest flag of a plain value is ``StoredActivity/Flag/allowsFrequentUpdatesBit``
+    ///   (8), so byte 7 is below 16.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }

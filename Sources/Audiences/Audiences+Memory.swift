@@ -15,11 +15,13 @@ extension Audiences {
             + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
     }
 
-    /// The memory that is planned for one fan-out record. The record belongs to a range or to a channel, but no table
-    /// ever shrinks. So a slot in each of the two tables of records is included. Two rounds and two channels with the
-    /// longest ids are included too, because their tables have twice as many slots
-    /// (``Audiences/init(configuration:)``). The record's body and texts are not included
+    /// The memory that is planned for one fan-out record. The body and texts of the record are not included
     /// (``AudiencesConfiguration/fanoutRecordBytesMax``).
+    ///
+    /// A record needs a slot either as a version of a range or as a broadcast. But no table ever shrinks, and at
+    /// another time all records may be of the other kind. So a slot of each kind is included. Two rounds and two
+    /// channels with the longest ids are included too, because their tables have twice as many slots as the tables of
+    /// records (``Audiences/init(configuration:)``).
     public static var bytesPerFanoutRecord: Int {
         let bytesPerRoundOrChannel =
             heapBytes(Limits.identifierBytesMax) + dictionaryEntryBytes(keyBytes: MemoryLayout<RoundKey>.stride)
@@ -37,8 +39,8 @@ extension Audiences {
             + 2 * bytesPerStoreCall
     }
 
-    /// The memory of one change of a member's audiences, with the request for a state. The bodies of the states are not
-    /// included (``AudiencesConfiguration/newestStateBytesMax``).
+    /// The memory of one change of a member's audiences, and of its request for an audience's newest state. The bodies
+    /// of the states are not included (``AudiencesConfiguration/newestStateBytesMax``).
     public static var bytesPerMembershipChange: Int {
         let packedBytes =
             Limits.identifierBytesMax + Limits.tokenDigitsMax + audiencesPerChange * AudienceList.digestBytes
@@ -50,8 +52,8 @@ extension Audiences {
     /// (`StoreLimits.unconfirmedDeparturesMax`).
     private static var audiencesPerChange: Int { 3 * Limits.audiencesPerRegistrationMax }
 
-    /// The bytes that this many places take in a queue (`IndexQueue`) or an array. Each counts twice, because the
-    /// number of places of a queue is a power of two, and an array grows by doubling.
+    /// The bytes that this many places take in a queue (`IndexQueue`) or an array. Each place counts twice: the number
+    /// of places of a queue is rounded up to a power of two, and an array grows by doubling.
     private static func queueBytes<Element>(of _: Element.Type, placeCount: Int) -> Int {
         2 * placeCount * MemoryLayout<Element>.stride
     }
@@ -60,10 +62,10 @@ extension Audiences {
     private static var bytesPerStoreCall: Int { queueBytes(of: AudienceTicket.self, placeCount: 2) }
     /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
     private static var bytesPerTimer: Int { queueBytes(of: TimerQueue.Timer.self, placeCount: 2) }
-    /// The memory of an entry whose key has 16 bytes, as most keys have.
+    /// The memory of an entry of a dictionary whose key has 16 bytes, as most keys have.
     private static var bytesPerDictionaryEntry: Int { dictionaryEntryBytes(keyBytes: 16) }
-    /// The memory of an entry: its key, and an index of 4 bytes. A dictionary that has just doubled is only three
-    /// eighths full.
+    /// The memory of an entry of a dictionary: its key, and an index of 4 bytes. A dictionary that has just doubled is
+    /// only three eighths full.
     private static func dictionaryEntryBytes(keyBytes: Int) -> Int { (keyBytes + 4) * 8 / 3 + 1 }
     /// The bytes of a block on the heap, with what the allocator adds.
     private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }

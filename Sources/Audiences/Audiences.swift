@@ -58,7 +58,8 @@ public struct Audiences: ~Copyable {
     var pageReads: PageReadBatch
     var apps: [AppWork]
     var parkedMembers: Slab<ParkedMember>
-    /// The number of places in `parkedMembers` that rounds in the phase `restoring` have reserved for their members.
+    /// The number of places in `parkedMembers` that are reserved and still free. A round in the phase `restoring`
+    /// reserves them for the members that the partition's previous owner had parked.
     var reservedParkingPlaceCount = 0
     /// The number of pushes in flight to members that are not parked. Each of them may end with a parked member.
     var parkablePushCount = 0
@@ -67,8 +68,9 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: ChannelIndex] = [:]
-    /// Where in `channels` the last search for an idle channel ended (``evictIdleChannel(now:)``). One search compares
-    /// only a few channels. The next search begins behind this slot, so that the searches together reach all channels.
+    /// The index in `channels` at which the previous search for an idle channel ended (``evictIdleChannel(now:)``). One
+    /// search compares only a few channels. The next search begins behind this index, so that the searches together
+    /// reach all channels.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not taken yet.
     var channelRequests: [CoreChannelRequest] = []
@@ -81,7 +83,7 @@ public struct Audiences: ~Copyable {
     /// wait for a channel.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended pauses were last removed from `channelWaitPauseEndMilliseconds` (monotonic milliseconds).
-    var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
+    var endedPausesLastRemovedAtMilliseconds: Int64 = .min / 2
 
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.

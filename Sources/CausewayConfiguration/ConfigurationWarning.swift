@@ -68,8 +68,9 @@ extension ConfigurationWarning {
         integerProperty("session.timeout.ms", of: kafka, default: KafkaProperties.sessionTimeoutMilliseconds)
     }
 
-    /// Returns the value of an integer property in the consumer, and the configuration key that sets it. If no key sets
-    /// it, returns the default, and the key with which an operator can set it.
+    /// Returns the value that an integer property of librdkafka has in the consumer, and the configuration key that
+    /// sets the property. If no key sets the property, returns `defaultValue`, and the key with which an operator can
+    /// set it.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

@@ -118,8 +118,8 @@ actor ConfigurationReloader {
         do throws(ShapesFileError) {
             for app in newConfiguration.apps {
                 let contract = try app.readContractRule()
-                // The worker keeps its apps and bundle ids until a restart. So an app that the file no longer names, or
-                // names with another bundle id, keeps its contract too.
+                // The worker keeps its apps and bundle ids until a restart. If the file no longer names an app, or
+                // gives the app another bundle id, the app keeps its contract too.
                 let index = runningConfiguration.apps.firstIndex { $0.name == app.name && $0.bundleId == app.bundleId }
                 if let index { newContracts[index] = contract }
             }

@@ -102,7 +102,7 @@ package enum StartupCheck {
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // Leave out a property that names a missing file or directory, except with `requiresFiles`.
+            // If a property names a missing file or directory, check the property only with `requiresFiles`.
             KafkaPropertyFile(property).map { findings.shouldCheckFile($0.path) } ?? true
         }
         do {

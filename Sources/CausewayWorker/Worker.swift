@@ -85,7 +85,7 @@ package final class Worker: Service {
         let clockWatch = try setup.makeClockWatch()
         await clockWatch.awaitFirstReading()
         await providerTokenSharer?.awaitFirstTokens()
-        let storeWatch = try setup.makeStoreWatch { fault in
+        let storeWatch = try setup.makeStoreWatch(channelKeeper) { fault in
             signals.fail(fault)
             kafkaWakeup.signal()
         }
@@ -111,8 +111,8 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilStopped()
             } onGracefulShutdown: {
-                // `StoreWatch` may be waiting for a Redis that does not reply, so cancel its task. If Redis loses data
-                // from now on, the partitions' next owners notice the loss.
+                // Cancel the task of `StoreWatch`, because it may be waiting for a Redis that does not reply. If Redis
+                // loses data from now on, the next owners of the partitions notice the loss.
                 storeWatchTask.cancel()
                 setup.metricRegistry.condition.change { $0.isDraining = true }
                 signals.requestStop()

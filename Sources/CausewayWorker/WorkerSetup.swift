@@ -166,9 +166,16 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Makes the actor that notices a loss of data in Redis.
     ///
-    /// - Parameter onFault: called if `redis.mode` is not `cluster`, although the Redis server belongs to a cluster.
-    func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
-        try StoreWatch(
+    /// - Parameters:
+    ///   - channelKeeper: learns that a cluster may have lost hashes of audiences; nil if no app may have channels.
+    ///   - onFault: called if `redis.mode` is not `cluster`, although the Redis server belongs to a cluster.
+    func makeStoreWatch(
+        _ channelKeeper: ChannelKeeper?,
+        onFault: @escaping @Sendable (ConfigurationFault) -> Void
+    ) throws(RedisError) -> StoreWatch {
+        var possibleHashLoss: PossibleHashLoss?
+        if case .cluster = redisConfiguration.topology { possibleHashLoss = channelKeeper?.possibleHashLoss }
+        return try StoreWatch(
             redis: redisConfiguration,
             consumerGroup: configuration.kafka.groupId,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
@@ -176,8 +183,9 @@ struct WorkerSetup: @unchecked Sendable {
             log: log,
             kafkaWakeup: kafkaWakeup,
             reportFault: onFault,
-            reportMemberCompleteness: { [mailboxes] completeAtMilliseconds in
+            reportMemberCompleteness: { [mailboxes, possibleHashLoss] completeAtMilliseconds in
                 for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAtMilliseconds) }
+                possibleHashLoss?.noteMembers(areMissing: completeAtMilliseconds == nil)
             }
         )
     }

@@ -16,8 +16,9 @@ extension Delivery {
         outgoingRecords.endPausesIfDue(now: now)
         advanceReadAhead(now: now)
         updateHandoverWait()
-        // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
-        // store call or a push. If the lane must read ahead further, the check sets the next due time.
+        // This due time only wakes the lane, so clear it when it is over. The check itself (`checkReadAheadEnd`) runs
+        // when the shell next asks for a store call or a push. If the lane must read ahead further, the check sets a
+        // new due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStoreCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateUnusedBlocks(now: now)

@@ -56,8 +56,8 @@ extension DocumentValue {
     /// (`mayBeOnOneLine`) is on one line if it has at most `lineCharactersMax` characters.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The maximum length of an array or object on one line. The length includes the line's indentation, but not the
-    /// key before the value.
+    /// An array or object is on one line only up to this number of characters. The line's indentation counts; the key
+    /// before the value does not.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {

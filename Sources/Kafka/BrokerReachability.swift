@@ -15,8 +15,8 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
 /// - Returns: whether a broker has responded.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // Each request waits longer than the previous one, up to 5 s, because a response that comes after the wait is
-    // discarded. If every request waited half a second, a broker that needs two seconds would never seem to respond.
+    // Wait for each response longer than for the previous one, up to 5 s. A later response is discarded. If every wait
+    // were half a second, a broker that needs two seconds would never seem to respond.
     var requestTimeoutMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }

@@ -4,6 +4,8 @@ import Glibc
 /// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling thread. The
 /// bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
 public protocol ClientEventHandler: AnyObject {
+    /// Reports a log line of librdkafka.
+    ///
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.

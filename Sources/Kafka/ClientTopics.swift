@@ -72,6 +72,8 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
+    /// Adds a partition to the list. Without an offset, the list has none for this partition.
+    ///
     /// - Parameter metadata: the bytes to commit with the offset; empty for none.
     borrowing func add(
         _ topic: UnsafePointer<CChar>,

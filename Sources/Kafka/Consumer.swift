@@ -61,8 +61,8 @@ public final class Consumer {
     /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether the caller must call `wakeFetching` when the queue has room (before librdkafka 2.2). Without this call,
-    /// librdkafka may fetch nothing for up to a second after the queue was full.
+    /// Whether the caller must call `wakeFetching` when a full queue has room again. Otherwise librdkafka may fetch
+    /// nothing for up to a second. This is so before librdkafka 2.2.
     public let mustWakeFetching: Bool
 
     let handle: OpaquePointer
@@ -82,15 +82,15 @@ public final class Consumer {
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. `resume` skips all other partitions: librdkafka can rewind a partition that is resumed
-    /// without having been paused.
+    /// The paused partitions. `resume` skips all other partitions: if librdkafka resumes a partition that is not
+    /// paused, it may read the partition again from an earlier offset.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
-    /// Where each partition continued after the last `resume`, or the last new assignment of all partitions. Kept here,
-    /// because librdkafka does not know the position until the next record is polled. An offset is removed by a `seek`
-    /// to another position, and when the partition is revoked.
+    /// The offset at which each partition continued when it was last resumed, or when a `seek` last assigned all
+    /// partitions again. After both, librdkafka does not know a partition's position until it has returned a record. An
+    /// offset is removed when `seek` sets another position for its partition, and when the partition is revoked.
     var continuationOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the

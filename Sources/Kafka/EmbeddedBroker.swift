@@ -70,8 +70,8 @@ public final class EmbeddedBroker {
         try throwIfFailed(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Fails the next requests of this kind: the first one with the first of these errors (`rd_kafka_resp_err_t`), and
-    /// so on. Later requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a
+    /// Makes the next requests of this kind fail. Each of them gets one of the errors (`rd_kafka_resp_err_t`), in their
+    /// order. Later requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a
     /// response.
     public func failNextRequests(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
@@ -100,7 +100,8 @@ public final class EmbeddedBroker {
         try throwIfFailed(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
-    /// Takes its leader away from a partition, so that nobody can read or write it, or gives it one again.
+    /// Takes the leader away from a partition, so that nobody can read or write the partition. Or gives the partition a
+    /// leader again.
     ///
     /// - Parameter broker: the number of the new leader; nil for none.
     public func setLeader(ofTopic topic: String, partition: Int32, to broker: Int32?) throws(KafkaError) {

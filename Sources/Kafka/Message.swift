@@ -98,9 +98,9 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// The record's headers; nil if the record has none, or if they cannot be read. The first call must not run on two
-    /// threads at once, because it parses the headers. librdkafka allocates a buffer for this, so `HeaderDetection`
-    /// first recognizes most records without headers.
+    /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
+    /// so two threads must not make it at the same time. The parser of librdkafka allocates a buffer. `HeaderDetection`
+    /// avoids this: it recognizes most records without headers.
     public var headers: MessageHeaders? {
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

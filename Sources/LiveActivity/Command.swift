@@ -15,8 +15,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var audience: TextRange
     /// The id of a broadcast channel that the producer manages. Such a command names no activity and no audience.
     public var channel: TextRange
-    /// Whether a command to an audience asks for a broadcast channel. A command need not ask if the audience's id
-    /// matches a pattern of the configuration.
+    /// Whether a command to an audience asks for a broadcast channel. If the audience's id matches a pattern of the
+    /// configuration, the audience gets a channel without this.
     public var requestsChannel: Bool
     /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange

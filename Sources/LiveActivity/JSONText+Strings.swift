@@ -47,8 +47,9 @@ func nonPlainByteMask(_ word: UInt64) -> UInt64 {
 extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
-    /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
-    /// `readRestOfString` reads all others, also strings so near the end of the record that 16 bytes cannot be read.
+    /// Most keys and values have at most fifteen bytes, all of them plain (``nonPlainByteMask(_:)``). Such a string is
+    /// read inline, because its closing quote is among the next 16 bytes. `readRestOfString` reads a string that is
+    /// longer, has other bytes, or is so near the end of the record that 16 bytes cannot be read.
     @inline(__always)
     func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         guard peek(position) == quote else { throw wrongTypeFault(position, field) }

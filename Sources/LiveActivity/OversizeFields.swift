@@ -12,7 +12,7 @@ public struct OversizeFields: Sendable, Equatable {
 
     /// The names as the configuration writes them.
     private let names: [[UInt8]]
-    /// For each of ``names``, its keys from outside to inside: two for `match.lineups`.
+    /// Each of ``names``, split into its keys. For example, `match.lineups` has the keys `match` and `lineups`.
     private let fieldPaths: [[[UInt8]]]
 
     /// - Parameter names: as in a policy's `oversize`. The loader of the configuration has checked them, so a wrong

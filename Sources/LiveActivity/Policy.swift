@@ -15,12 +15,13 @@ public struct Policy: Sendable, Equatable {
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
     /// 10 draws at most one push from each bucket, whatever the number of members.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
-        /// The number of pushes in a full bucket. 1...``pushesMax``.
+        /// The number of pushes in a full bucket; of ``Policy/startBudget``, the number of starts. 1...``pushesMax``.
+        /// These properties have the names of their configuration keys.
         public var pushes: Int
-        /// The number of pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
+        /// The number of pushes, or of starts, that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
         /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
-        /// and the next alert would be sent at priority 5. 0...`pushes`.
+        /// and the next alert would be sent at priority 5. 0...`pushes`; of ``Policy/startBudget`` always 0.
         public var reservedForAlerts: Int
         /// How long the slowest bucket of all policies takes to fill from empty, in seconds; 0: no other policy counts.
         /// Commands of one activity may name different policies, and all draw on one stored time. A bucket that fills

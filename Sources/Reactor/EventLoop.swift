@@ -65,9 +65,10 @@ public final class EventLoop {
     public private(set) var nowMilliseconds: Int64 = 0
     /// CLOCK_MONOTONIC in µs, read together with `nowMilliseconds`. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
-    /// `wallClock` in UNIX ms, read together with `nowMilliseconds`.
+    /// The time of `wallClock` in UNIX ms, read together with `nowMilliseconds`.
     public private(set) var wallMilliseconds: Int64 = 0
-    /// The clock of `wallMilliseconds`. At first, each loop has a clock of its own, without a correction.
+    /// The clock that `wallMilliseconds` shows. A new loop has a clock of its own without a correction, until its owner
+    /// sets another one.
     public var wallClock = WallClock() {
         didSet { refreshClock() }
     }

@@ -136,7 +136,7 @@ public enum GeneratedCertificate {
             let secondsPerDay = 86_400
             // A serial number must be positive (RFC 5280, section 4.1.2.2). 63 random bits are enough.
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
-            let areFieldsSet =
+            let hasSetAllFields =
                 X509_set_version(certificate, Int(X509_VERSION_3)) == 1
                 && ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial) == 1
                 && X509_gmtime_adj(X509_getm_notBefore(certificate), -backdatedDays * secondsPerDay) != nil
@@ -152,7 +152,7 @@ public enum GeneratedCertificate {
                     0
                 ) == 1
                 && X509_set_issuer_name(certificate, X509_get_subject_name(issuerCertificate)) == 1
-            guard areFieldsSet else { throw TLSError(code: .openSSLFailed, subject: "the certificate's fields") }
+            guard hasSetAllFields else { throw TLSError(code: .openSSLFailed, subject: "the certificate's fields") }
         }
 
         func addExtension(_ identifier: Int32, _ value: String) throws(TLSError) {

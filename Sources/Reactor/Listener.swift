@@ -3,8 +3,10 @@ import Glibc
 
 /// Receives the connections that a listener accepts.
 public protocol ListenerHandler: AnyObject {
+    /// Takes an accepted connection.
+    ///
     /// - Parameters:
-    ///   - descriptor: non-blocking. The handler owns it from now on.
+    ///   - descriptor: the connection's socket, which is non-blocking. The handler owns it from now on.
     ///   - from: the client's address; nil if the client has none, as on a Unix socket.
     func listenerAccepted(descriptor: Int32, from: SocketAddress?)
 }

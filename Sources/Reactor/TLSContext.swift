@@ -25,7 +25,8 @@ public enum TLSVersion: Sendable {
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
-    /// The protocols in the format of ALPN: each name follows a byte with its length (RFC 7301 section 3.1).
+    /// The protocols in the format of ALPN (RFC 7301, section 3.1): for each protocol, a byte with the length of its
+    /// name, and then the name.
     private let applicationProtocols: [UInt8]
 
     var expectsApplicationProtocol: Bool { !applicationProtocols.isEmpty }

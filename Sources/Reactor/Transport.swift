@@ -150,8 +150,8 @@ struct Transport: ~Copyable {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// Returns the error of a handshake that ended with `.failed`. Call this function once, before any other
-    /// use of OpenSSL.
+    /// Returns the error of a handshake that ended with `.failed`. Call this function only once, for the reason that
+    /// ``takeFailure()`` gives.
     func takeHandshakeFailure() -> StreamError {
         if let session {
             let verification = SSL_get_verify_result(session)
@@ -166,7 +166,8 @@ struct Transport: ~Copyable {
     }
 
     /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.endOfStream`. Call
-    /// this function once, before any other use of OpenSSL.
+    /// this function once after such a transfer, before the thread uses OpenSSL again: all connections of the thread
+    /// share OpenSSL's queue of errors, and this function empties the queue.
     func takeFailure() -> StreamError {
         if failureSSLCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

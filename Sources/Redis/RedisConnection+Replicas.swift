@@ -36,8 +36,8 @@ extension RedisConnection {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Notes that a call is being issued. Returns whether the session gets the reply to the call at once, or only after
-    /// a WAIT (``ReplyTiming``).
+    /// Notes that a call is being issued. Returns `afterWaitCommand` if the reply to the call must stay unread until
+    /// replicas have acknowledged the call's writes, otherwise `atOnce`.
     func noteIssuedCall(needsReplicas: Bool) -> ReplyTiming {
         guard needsReplicas, !waitCommand.isEmpty else { return .atOnce }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)

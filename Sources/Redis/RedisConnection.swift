@@ -337,9 +337,9 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. If this is done before the iteration's
-    /// first output, the loop calls ``iterationEnded()`` before the stream sends, so that one write to the socket sends
-    /// everything.
+    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. The loop calls its handlers in the order
+    /// in which they asked for this. So if this method is called before the iteration's first output,
+    /// ``iterationEnded()`` runs before the stream sends, and one write to the socket sends everything.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true

@@ -3,7 +3,7 @@ public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
     /// No connection can take the call now. Issue the call again after `redisReady`; in a cluster, also after a pause.
-    /// Perhaps an ASK redirects the call to a server without room, and then no `redisReady` follows.
+    /// If an ASK redirects the call to a server without room, no `redisReady` follows.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
@@ -44,8 +44,9 @@ extension RedisWarning: CustomStringConvertible {
 
 /// Whether enough replicas acknowledge writes. Reported only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
 public enum RedisReplicaStatus: Sendable, Equatable {
-    /// Too few replicas acknowledged in time: only `acknowledgedCount`. Calls that need replicas must wait. After 10
-    /// seconds, `isGivenUp` is true, and these calls get their replies without an acknowledgement (``ReplicaWatch``).
+    /// Too few replicas acknowledged in time: only `acknowledgedCount`. Calls that need replicas must wait. If the
+    /// replicas are missing for 10 s, the connection gives up waiting for them: `isGivenUp` is true, and these calls
+    /// get their replies without an acknowledgement (``ReplicaWatch``).
     ///
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledgedCount: Int, isGivenUp: Bool, RedisError?)

@@ -18,9 +18,9 @@ struct ReplicaWatch {
 
     /// What the connection reports after a reply to WAIT (``RedisReplicaStatus``).
     enum ReportedStatus: Equatable {
-        /// Too few replicas acknowledged. Reported after each such reply, not only after the first.
+        /// Too few replicas have acknowledged. Reported after each WAIT with this result.
         case missing(isGivenUp: Bool)
-        /// Enough replicas acknowledge again. Reported once, after the first such reply.
+        /// Enough replicas acknowledge again. Reported only after the first WAIT with this result.
         case acknowledging
     }
 
@@ -36,7 +36,7 @@ struct ReplicaWatch {
     private(set) var phase = Phase.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
     private(set) var isWaitCommandOutstanding = false
-    /// Whether a call was issued that needs a WAIT, and this WAIT has not been sent yet.
+    /// Whether the connection must still send a WAIT for a call that was issued.
     private var needsWaitCommand = false
     /// Since when replicas are missing: when a WAIT on this connection first found too few. Nil while enough
     /// acknowledge, and before the connection's first WAIT has its reply.

@@ -31,11 +31,11 @@ struct ReplyParser: ~Copyable {
         self.callbacks.deallocate()
     }
 
-    /// Makes hiredis keep its buffer between replies, so that a reply allocates no memory (R3). hiredis then never
-    /// shrinks the buffer, so the caller must limit how many bytes are in it.
+    /// Makes hiredis keep its buffer between replies, so that a reply allocates no memory (R3). Then hiredis never
+    /// shrinks the buffer, so the caller must limit the bytes in the buffer.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
-    /// Adds received bytes. Returns false if the parser has failed; it can then read nothing more.
+    /// Adds received bytes. Returns false if the parser has failed. A failed parser can read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return true }
         return redisReaderFeed(reader, bytes.bindMemory(to: CChar.self).baseAddress, bytes.count) == REDIS_OK

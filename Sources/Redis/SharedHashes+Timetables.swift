@@ -55,7 +55,7 @@ extension SharedHashes {
     /// Reads the due entries of a timetable. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many entries to skip, beginning with the one that has been due for the longest time.
+    ///   - rank: how many due entries to skip. Those that have been due for the longest time are skipped first.
     ///   - entriesMax: the maximum number of entries to return.
     public func readDueEntries(_ key: [UInt8], from rank: Int, entriesMax: Int) throws(RedisError) -> DueEntries {
         let (now, entryCount, flatPairs) = try callTimetableScript(
@@ -81,8 +81,8 @@ extension SharedHashes {
     /// claim the entry again. The first claim lasts `firstClaimDurationMilliseconds`. Each further claim lasts twice as
     /// long as the previous one, up to 32 times the first, because an outage may delay the work for hours.
     ///
-    /// Removes a due entry with its data, instead of claiming it, if the time in its text (hash `+`) is longer ago than
-    /// `ageMillisecondsMax`, or if the text is missing or not valid.
+    /// Does not claim a due entry, but removes it with its data, in two cases: the time in its text (hash `+`) is
+    /// longer ago than `ageMillisecondsMax`, or the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],

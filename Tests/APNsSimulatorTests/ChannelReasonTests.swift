@@ -12,7 +12,7 @@ import Testing
         var repeatedFields: [String] = []
         var body: String?
         var status = 200
-        var reason: SimulatedReason
+        var reason: SimulatedResponse
         var testDescription: String { name }
     }
 

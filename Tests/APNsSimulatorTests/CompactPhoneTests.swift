@@ -31,7 +31,7 @@ import Testing
             at seconds: Int64 = 0,
             priority: UInt8 = 5,
             appIndex: Int? = 0
-        ) -> (SimulatedReason, PushEffect?) {
+        ) -> (SimulatedResponse, PushEffect?) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
@@ -39,7 +39,7 @@ import Testing
             let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
             }
-            guard checkResult.reason == .success else { return (checkResult.reason, nil) }
+            guard checkResult.response == .success else { return (checkResult.response, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
                     model.deliver(

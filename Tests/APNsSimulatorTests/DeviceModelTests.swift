@@ -59,7 +59,7 @@ import Testing
         /// Sends a push as the service does. Returns APNs' response, and the effect on the phone if APNs
         /// accepts the push.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
-            SimulatedReason, PushEffect?
+            SimulatedResponse, PushEffect?
         ) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
@@ -70,7 +70,7 @@ import Testing
             let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
-            guard checkResult.reason == .success else { return (checkResult.reason, nil) }
+            guard checkResult.response == .success else { return (checkResult.response, nil) }
             let effect = Array(json.utf8)
                 .withUnsafeBytes { body in
                     model.deliver(
@@ -84,7 +84,7 @@ import Testing
             return (.success, effect)
         }
 
-        mutating func push(_ step: Step) throws -> (SimulatedReason, PushEffect?) {
+        mutating func push(_ step: Step) throws -> (SimulatedResponse, PushEffect?) {
             let token = try #require(try model.token(ofActivity: "m", app: "app"))
             return push(step.json, token: token, at: step.atSeconds, priority: step.priority)
         }
@@ -106,7 +106,7 @@ import Testing
         var testDescription: String
         var steps: [Step]
         var effect: PushEffect?
-        var reason = SimulatedReason.success
+        var reason = SimulatedResponse.success
         var state: String
 
         init(
@@ -114,7 +114,7 @@ import Testing
             _ steps: [Step],
             _ effect: PushEffect?,
             _ state: String,
-            reason: SimulatedReason = .success
+            reason: SimulatedResponse = .success
         ) {
             (testDescription, self.steps, self.effect, self.state, self.reason) = (name, steps, effect, state, reason)
         }
@@ -197,7 +197,7 @@ import Testing
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
         var phone = try ModelledPhone()
-        var lastResult: (SimulatedReason, PushEffect?) = (.success, nil)
+        var lastResult: (SimulatedResponse, PushEffect?) = (.success, nil)
         for step in row.steps { lastResult = try phone.push(step) }
         #expect(lastResult.0 == row.reason)
         #expect(lastResult.1 == row.effect)
@@ -267,7 +267,7 @@ import Testing
 
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
         for (replacedTokenBehavior, expectedResult) in [
-            (DeviceModel.ReplacedTokenBehavior.retired, (SimulatedReason.expiredToken, PushEffect?.none)),
+            (DeviceModel.ReplacedTokenBehavior.retired, (SimulatedResponse.expiredToken, PushEffect?.none)),
             (.acceptedWithoutEffect, (.success, .acceptedForDeadToken)),
         ] {
             var phone = try ModelledPhone()

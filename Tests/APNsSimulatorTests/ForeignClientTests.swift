@@ -75,7 +75,7 @@ import Testing
             let microseconds = (seconds(usageAfter) - seconds(usageBefore)) / Double(count) * 1e6
             print("simulator under h2load: \(line); \(microseconds) µs of CPU a request in this process")
             let statistics = try await fixture.simulator.statistics()
-            let reasons = SimulatedReason.allCases.filter { statistics[$0] > 0 }.map { "\($0): \(statistics[$0])" }
+            let reasons = SimulatedResponse.allCases.filter { statistics[$0] > 0 }.map { "\($0): \(statistics[$0])" }
             #expect(statistics[.success] == count, "\(reasons) \(text)")
         }
     }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.ownThread) struct ProviderTokenTests {
     private func expect(
-        _ reason: SimulatedReason,
+        _ reason: SimulatedResponse,
         _ token: String,
         _ fixture: SimulatorFixture,
         _ client: H2Client? = nil,

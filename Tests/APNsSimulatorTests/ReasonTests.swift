@@ -11,7 +11,7 @@ import Testing
         var repeatedFields: [String] = []
         var body: String?
         var token: String?
-        var reason: SimulatedReason
+        var reason: SimulatedResponse
         var testDescription: String { name }
     }
 

@@ -87,7 +87,7 @@ import Testing
             let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
-            guard checkResult.reason == .success else { return nil }
+            guard checkResult.response == .success else { return nil }
             return Array(body.utf8)
                 .withUnsafeBytes {
                     model.deliver(

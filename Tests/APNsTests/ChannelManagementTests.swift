@@ -12,7 +12,7 @@ import Testing
     private static func run(
         _ adjust: @escaping (inout SimulatorConfiguration) -> Void = { _ in },
         timeoutMilliseconds: Int64 = 10_000,
-        _ body: (Simulator, ChannelManagement) async throws -> Void
+        _ body: (Simulator, ChannelManagementClient) async throws -> Void
     ) async throws {
         try await SimulatorFixture.run(adjust) { fixture in
             let management = try Self.makeClient(
@@ -27,9 +27,9 @@ import Testing
         app: String = SimulatorFixture.app,
         port: UInt16,
         timeoutMilliseconds: Int64 = 10_000
-    ) throws -> ChannelManagement {
+    ) throws -> ChannelManagementClient {
         let files = try TestCredentials.files.get()
-        return ChannelManagement(
+        return ChannelManagementClient(
             bundleId: app,
             endpoint: ManagementEndpoint(
                 host: "localhost",
@@ -113,12 +113,12 @@ import Testing
     }
 
     @Test(arguments: [
-        (SimulatedReason.tooManyRequests, APNs.Reason.tooManyRequests, true),
+        (SimulatedResponse.tooManyRequests, APNs.Reason.tooManyRequests, true),
         (.serviceUnavailable, .serviceUnavailable, true), (.internalServerError, .internalServerError, true),
         (.invalidProviderToken, .invalidProviderToken, false), (.badRequestParams, .badRequestParams, false),
     ])
     func `The error about a refusal has APNs' reason and status`(
-        _ row: (sent: SimulatedReason, read: APNs.Reason, isTransient: Bool)
+        _ row: (sent: SimulatedResponse, read: APNs.Reason, isTransient: Bool)
     )
         async throws
     {

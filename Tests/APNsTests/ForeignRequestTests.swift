@@ -10,9 +10,9 @@ import Testing
     private static let channel = "dHN0LXNyY2gtY2hubA=="
     private static let app = "com.example.scores"
 
-    private static func makeManagement(port: UInt16) throws -> ChannelManagement {
+    private static func makeManagement(port: UInt16) throws -> ChannelManagementClient {
         let files = try TestCredentials.files.get()
-        return ChannelManagement(
+        return ChannelManagementClient(
             bundleId: app,
             endpoint: ManagementEndpoint(
                 host: "localhost",
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// A server takes a moment to listen, and does not report it, so the test asks until it gets a response.
-    private static func awaitResponses(_ management: ChannelManagement) async throws {
+    private static func awaitResponses(_ management: ChannelManagementClient) async throws {
         try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }
 

@@ -57,6 +57,23 @@ extension ScriptTests {
         #expect(comparison.verdict(command(.update, 121)) == .ended)
     }
 
+    /// An update and an end had the same version. The app got the update's state, or a newer one, from its server.
+    @Test(arguments: [100, 105] as [Int64])
+    func `A held end is sent although the app shows its version or a newer one`(shownTimestamp: Int64) throws {
+        let comparison = try makeShownComparison()
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(command(.end, 100)) == .noToken)
+        #expect(comparison.verdict(.hold(version: version(100), command: [1], hasAlert: false)) == .held)
+        let registration = makeRegistration(showing: version(shownTimestamp), source: .record)
+        #expect(comparison.perform(registration).heldCommand == [1])
+        #expect(comparison.perform(command(.end, 100)).timestamp == shownTimestamp + 1)
+        // The worker died before it sent the end. Its registration is read again.
+        #expect(comparison.perform(registration).heldCommand == [1])
+        #expect(comparison.perform(command(.end, 100)).timestamp == shownTimestamp + 1)
+        comparison.settle(acceptedSettlement(100))
+        #expect(comparison.verdict(command(.end, 100)) == .duplicate)
+    }
+
     /// The push of an update had a raised timestamp, and the app reports this timestamp.
     @Test func `A timestamp that Redis has assigned does not supersede newer updates`() throws {
         let comparison = try makeShownComparison()

@@ -208,6 +208,17 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelsForStarts.production != nil })
     }
 
+    /// The keeper may have dropped the request, because all its places were in use.
+    @Test func `A start that waits longer requests its channel again`() throws {
+        let harness = makeHarness(.production)
+        handOver(1, .start, to: harness)
+        #expect(harness.takeChannelRequests().map(\.kind) == [.wanted])
+        for _ in 1...3 {
+            try waitWhileOthersGetChannels(.production, harness)
+            #expect(harness.takeChannelRequests().map(\.kind) == [.wanted])
+        }
+    }
+
     @Test func `A start waits at most half a minute`() throws {
         let harness = makeHarness(.production)
         handOver(1, .start, to: harness)

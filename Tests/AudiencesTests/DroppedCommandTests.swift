@@ -70,6 +70,37 @@ import Testing
         #expect(try #require(harness.producedRecords.first).contains(#""alert""#))
     }
 
+    /// Returns a harness in which the carrier of an alert is admitted, and waits for its audience's channel.
+    private func harnessWithCarrierAwaitingChannel(isChannelPossiblyLost: Bool) -> RoundHarness {
+        let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        if isChannelPossiblyLost { harness.core.membersLastCompleteAtMilliseconds = .min }
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update)
+        harness.performPendingWork()
+        #expect(harness.instructions.isEmpty && harness.core.commandsAwaitingChannelCount == 1)
+        return harness
+    }
+
+    /// Redis would supersede the alert's command, and the next owner of the carrier does not know the alert.
+    @Test func `A carrier that waits for its channel is sent if the alert's command stays`() throws {
+        let harness = harnessWithCarrierAwaitingChannel(isChannelPossiblyLost: false)
+        harness.core.dropWaitingCommands { $0.rawValue == 2 }
+        harness.performPendingWork()
+        let endings = takeReturnedRecords(harness)
+        #expect(endings.contains(ReturnedRecord(record: 2, ending: .fannedOut)))
+        #expect(endings.contains(ReturnedRecord(record: 1, ending: .outcome(.superseded))))
+        #expect(try #require(harness.producedRecords.first).contains(#""alert""#))
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
+    }
+
+    /// The activities on the channel would miss the state. The next owner waits until the channel is restored.
+    @Test func `A carrier whose channel is perhaps lost is dropped although the alert's command stays`() {
+        let harness = harnessWithCarrierAwaitingChannel(isChannelPossiblyLost: true)
+        harness.core.dropWaitingCommands { $0.rawValue == 2 }
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .dropped)])
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
+    }
+
     /// The partition was lost and came back while Redis decided about the command, or while the command waited.
     @Test(arguments: [true, false])
     func `A command whose record is read again continues for the new copy of the record`(isUnderWay: Bool) {

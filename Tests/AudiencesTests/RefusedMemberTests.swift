@@ -121,7 +121,40 @@ import Testing
         let diedAtMilliseconds = harness.nowMilliseconds
         harness.performPendingWork()
         #expect(harness.send().count == 1)
-        let push = try #require(harness.pushesInFlight.first?.push)
+        try refuseLastPush(in: harness, diedAtMilliseconds: diedAtMilliseconds)
+        #expect(harness.core.membershipChangeCount == (isRetried ? 1 : 0))
+        #expect(takeOutgoingRecords(in: harness).isEmpty == isRetried)
+    }
+
+    /// Some servers register stored tokens again, with the current time. Other failures of the push do not count: the
+    /// new member then still gets the newest state when APNs accepts it.
+    @Test(arguments: [0, 30]) func `A joiner whose token stays dead is given up after 12 refusals`(
+        otherFailureCount: Int
+    ) throws {
+        let harness = RoundHarness()
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        registerJoiner(in: harness, aheadMilliseconds: 0)
+        let diedAtMilliseconds = harness.nowMilliseconds
+        harness.performPendingWork()
+        for _ in 0..<otherFailureCount {
+            #expect(harness.send().count == 1)
+            harness.respondToPushes(.retryLater)
+            harness.advanceClock(milliseconds: 60_000)
+        }
+        var refusalCount = 0
+        while refusalCount < 100, harness.core.membershipChangeCount > 0 {
+            try #require(harness.send().count == 1)
+            try refuseLastPush(in: harness, diedAtMilliseconds: diedAtMilliseconds)
+            refusalCount += 1
+            #expect(takeOutgoingRecords(in: harness).isEmpty, "the member stays in the audience")
+            harness.advanceClock(milliseconds: 60_000)
+        }
+        #expect(refusalCount == 12)
+    }
+
+    /// APNs says that the token of the newest push has been dead since this time.
+    private func refuseLastPush(in harness: RoundHarness, diedAtMilliseconds: Int64) throws {
+        let push = try #require(harness.pushesInFlight.last?.push)
         harness.core.pushResponseReceived(
             tag: push.tag,
             PushResult(
@@ -135,7 +168,5 @@ import Testing
             ),
             now: harness.moment
         )
-        #expect(harness.core.membershipChangeCount == (isRetried ? 1 : 0))
-        #expect(takeOutgoingRecords(in: harness).isEmpty == isRetried)
     }
 }

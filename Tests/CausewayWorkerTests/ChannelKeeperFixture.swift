@@ -174,6 +174,9 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     /// Takes the lease for the daily comparison with APNs' list, so that no keeper begins one.
     func preventDailyReconciliation() { server.command("SET", Self.registryKey + "turn:daily", "test") }
 
+    /// Takes the lease for writing all channels to the audiences' hashes again, so that no periodic work does this.
+    func preventHashRefresh() { server.command("SET", Self.registryKey + "turn:hashes", "test") }
+
     /// Admits a command to an audience in Redis, as a lane does.
     func admit(_ command: AudienceAdmitter.Command, to audience: String) throws {
         try admitter.admit(command, app: Self.appEnvironment.app, audience: audience)

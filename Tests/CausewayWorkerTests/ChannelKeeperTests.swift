@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    /// The hash expires 25 hours after its last change, and nothing else writes a published channel again.
+    /// The hash expires 25 hours after its last change, and no request writes a published channel again.
     @Test func `The periodic work writes the channel of an audience without commands to its hash again`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()

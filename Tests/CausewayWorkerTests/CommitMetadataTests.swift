@@ -33,6 +33,8 @@ import Testing
             (nil, nil, true),
             // `auto.offset.reset: latest`
             (nil, [], false), (nil, [0x2D], true),
+            // Nothing is settled; or a record above offset 0 is settled.
+            (.offset(0), [], true), (.offset(0), [0x2D, 0x31], true), (.offset(0), [0x31], false),
         ] as [(SeekPosition?, [UInt8]?, Bool)]
     )
     func `A partition may lack marks if it is new, if its last commit says so, or if nothing is known`(
@@ -44,5 +46,19 @@ import Testing
         #expect(
             CommitMetadata.mayLackMarks(startPosition: startPosition, committedOffset: committedOffset) == mayLackMarks
         )
+    }
+
+    @Test func `A commit names settled records if its text does, with and without the note`() {
+        let text = SettledOffsetsText.encode([5..<6], above: 0)
+        for isUnmarked in [false, true] {
+            func namesSettledRecords(_ settledOffsetsText: [UInt8], _ offset: Int64) -> Bool {
+                let metadata = CommitMetadata.compose(settledOffsetsText: settledOffsetsText, isUnmarked: isUnmarked)
+                return CommitMetadata.namesSettledRecords(CommittedOffset(offset: offset, metadata: metadata))
+            }
+            #expect(namesSettledRecords(text, 0))
+            #expect(!namesSettledRecords(text, 1), "the text is for another offset")
+            #expect(!namesSettledRecords([], 0))
+        }
+        #expect(!CommitMetadata.namesSettledRecords(nil))
     }
 }

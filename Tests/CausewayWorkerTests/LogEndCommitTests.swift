@@ -104,7 +104,12 @@ import Testing
     @Test func `A log's end is not committed before a rereading is complete`() {
         var table = AssignmentTable()
         let number = table.insert(Self.partition, lane: 0).assignmentNumber
-        table.beginRereading(of: Self.partition, identifier: 9, endOffset: Self.logEndOffset)
+        table.beginRereading(
+            of: Self.partition,
+            identifier: 9,
+            endOffset: Self.logEndOffset,
+            hasSettledRecordsAboveEnd: false
+        )
         table.noteDealtRecord(Self.partition.topic.index, Self.partition.partition, offset: 99)
         table.noteReachedLogEnd(of: Self.partition, offset: Self.logEndOffset)
         #expect(table[Self.partition]?.settledLogEndOffset == -1)
@@ -115,7 +120,7 @@ import Testing
             progress: nil,
             isDrained: false
         )
-        _ = table.apply(report, committableOffset: 100)
+        _ = table.applyAndPermitCommit(report, of: PartitionProgress(committableOffset: 100, metadata: []))
         #expect(table[Self.partition]?.rereading?.isComplete == true)
         #expect(table[Self.partition]?.settledLogEndOffset == Self.logEndOffset)
     }

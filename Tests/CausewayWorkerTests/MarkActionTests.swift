@@ -65,9 +65,9 @@ import Testing
         #expect(next(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true))
     }
 
-    /// The new rereading replaces the present one. If it did not also bring back what the first primary lacks, its
-    /// identifier would make the first primary's mark foreign, and the two primaries' rereadings would alternate
-    /// forever.
+    /// The new rereading replaces the present one. So it must also bring back what the first primary lacks. Otherwise
+    /// the first primary's mark would name another rereading than the present one, and each rereading would cause the
+    /// next.
     @Test func `A loss of another primary during a rereading begins one rereading for both`() {
         let rereadingStatus = status((26, false))
         #expect(
@@ -103,6 +103,18 @@ import Testing
         #expect(
             next(rereadingStatus, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true)
         )
+    }
+
+    /// Redis has lost the marks, and the partition has moved before its previous owner noticed this. The previous owner
+    /// has committed offset 0, and has settled records above it, which would not be read otherwise.
+    @Test func `A group that has settled records above offset 0 is not new to the partition`() {
+        var statusWithSettledRecords = status(startOffset: 0, settledEndOffset: 0)
+        statusWithSettledRecords.hasSettledRecordsAtStart = true
+        #expect(
+            next(statusWithSettledRecords, ("a", nil), isFirstCheck: true)
+                == .reread([0], from: nil, isPrimaryEmptied: true)
+        )
+        #expect(next(statusWithSettledRecords, ("a", "a 0 -"), isFirstCheck: true) == .nothing)
     }
 
     /// The previous owner has committed offset 40, but stopped before it had written marks.

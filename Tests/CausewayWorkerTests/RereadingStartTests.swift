@@ -106,6 +106,8 @@ import Testing
         #expect(try findPositionOrError(90, .all, settledEndOffset: 101, .isRight).get() == .offset(90))
         // The mark is from this log, although it is above the end that the leader names.
         #expect(try findPositionOrError(101, .all, settledEndOffset: 101, .isRight).get() == .offset(101))
+        // The brokers have not looked for recent records above the end that they name.
+        #expect(try findPositionOrError(nil, .noRecords, settledEndOffset: 101, .isRight).get() == .offset(100))
     }
 
     @Test func `Without times in the log all records count as recent`() {

@@ -8,17 +8,47 @@ import Testing
 @Suite struct RereadingTests {
     private let topicPartition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
-    private func makeTable(end: Int64) -> (AssignmentTable, number: UInt32) {
+    private func makeTable(end: Int64, hasSettledRecordsAboveEnd: Bool = false) -> (AssignmentTable, number: UInt32) {
         var table = AssignmentTable()
         let number = table.insert(topicPartition, lane: 0).assignmentNumber
-        table.beginRereading(of: topicPartition, identifier: 9, endOffset: end)
+        table.beginRereading(
+            of: topicPartition,
+            identifier: 9,
+            endOffset: end,
+            hasSettledRecordsAboveEnd: hasSettledRecordsAboveEnd
+        )
         return (table, number)
     }
 
     /// Reports that all records below the offset are settled. Returns whether the offset may be committed.
-    private func reportSettled(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
+    private func reportSettled(
+        _ table: inout AssignmentTable,
+        _ number: UInt32,
+        _ offset: Int64,
+        areRereadRecordsSettled: Bool = true
+    ) -> Bool {
         let report = PartitionReport(topic: 0, partition: 5, assignmentNumber: number, progress: nil, isDrained: false)
-        return table.apply(report, committableOffset: offset)
+        let progress = PartitionProgress(
+            committableOffset: offset,
+            metadata: [],
+            areRereadRecordsSettled: areRereadRecordsSettled
+        )
+        return table.applyAndPermitCommit(report, of: progress)
+    }
+
+    /// The metadata named settled records above the end. If the rereading were complete before they are read again, no
+    /// later owner would read them again.
+    @Test(arguments: [0, 100] as [Int64])
+    func `A rereading lasts until the settled records above its end are settled again`(end: Int64) {
+        var (table, number) = makeTable(end: end, hasSettledRecordsAboveEnd: true)
+        #expect(table[topicPartition]?.rereading?.isComplete == false)
+        for offset in 0..<120 as Range<Int64> { table.noteDealtRecord(0, 5, offset: offset) }
+        let isCommittable = reportSettled(&table, number, 110, areRereadRecordsSettled: false)
+        #expect(isCommittable)
+        #expect(table[topicPartition]?.rereading?.isComplete == false)
+        let isLaterCommittable = reportSettled(&table, number, 110)
+        #expect(isLaterCommittable)
+        #expect(table[topicPartition]?.rereading?.isComplete == true)
     }
 
     @Test func `Nothing below the settled offset is committed again`() {
@@ -56,7 +86,12 @@ import Testing
         var table = AssignmentTable()
         _ = table.insert(topicPartition, lane: 0)
         #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 500) == 500)
-        table.beginRereading(of: topicPartition, identifier: 9, endOffset: 500)
+        table.beginRereading(
+            of: topicPartition,
+            identifier: 9,
+            endOffset: 500,
+            hasSettledRecordsAboveEnd: false
+        )
         // The partition is read from offset 20 on.
         #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 20) == 500)
         // The settled offset must stay 500, although no record needs to be read again.

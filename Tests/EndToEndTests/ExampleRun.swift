@@ -205,13 +205,18 @@ final class ExampleRun {
 
     // MARK: - The worker's log
 
-    /// Waits until a line of the worker's log has a text, and returns this line. The worker may have ended.
+    /// Waits until a line of the worker's log has a text, and returns this line. The worker may have ended: if the log
+    /// lacks the text then, this fails at once and names the text.
     @discardableResult
     func awaitLog(_ text: String) throws -> String {
         try pollUntilPresent("\(text) in the worker's log", every: .milliseconds(1)) {
+            // Look for ended processes before reading the log: the worker may end right after its last line.
+            let processCheck = Result { try deployment.throwIfAnyProcessHasEnded() }
             let log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
             if let line = log.split(separator: "\n").first(where: { $0.contains(text) }) { return String(line) }
-            try deployment.throwIfAnyProcessHasEnded()
+            if case .failure(let error) = processCheck {
+                throw Timeout(awaiting: "\(text) in the worker's log, but a process has ended: \(error)")
+            }
             return nil
         }
     }

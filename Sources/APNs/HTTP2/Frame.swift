@@ -78,7 +78,7 @@ struct FrameHeader {
         self.streamIdentifier = streamIdentifier
     }
 
-    /// - Parameter bytes: at least nine readable bytes.
+    /// Reads the head of a frame from the first nine bytes.
     init(_ bytes: UnsafeRawPointer) {
         let firstWord = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
         let lastByte = bytes.load(fromByteOffset: 8, as: UInt8.self)
@@ -89,7 +89,7 @@ struct FrameHeader {
         streamIdentifier = Int32(truncatingIfNeeded: (firstWord & 0x7F_FFFF) << 8 | UInt64(lastByte))
     }
 
-    /// - Parameter bytes: at least nine writable bytes.
+    /// Writes nine bytes: the head of the frame.
     func write(to bytes: UnsafeMutableRawPointer) {
         let identifier = UInt32(bitPattern: streamIdentifier)
         let firstWord =

@@ -43,8 +43,8 @@ struct HeaderEncoder: ~Copyable {
     /// The longest `authorization` value. Our provider tokens give about 190 bytes. ``SharedToken`` refuses a longer
     /// token from Redis, so that `setAuthorization` cannot trap (R6).
     static let authorizationBytesMax = 2_048
-    /// How much of the peer's table the encoder uses at most: HPACK's default size. If the peer allows a larger
-    /// table, the encoder leaves the rest unused.
+    /// The encoder uses at most this many bytes of the peer's table, even if the peer allows a larger table. This is
+    /// HPACK's default size.
     static let tableBytesMax = 4_096
 
     let fieldValues: [[UInt8]]
@@ -56,8 +56,8 @@ struct HeaderEncoder: ~Copyable {
     /// table.
     var insertionNumbers = [Int](repeating: -1, count: Field.allCases.count)
     private var insertedEntryCount = 0
-    /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them. If false, the
-    /// encoder writes literals instead.
+    /// Whether the peer's table has room for all entries that the encoder may add. If not, the encoder adds no entry,
+    /// and writes literals instead.
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
     /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2); nil if SETTINGS have

@@ -123,8 +123,9 @@ struct Activity {
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// Only broadcasts with a higher number than this can reach the activity. It is the number of the last broadcast
-    /// that the activity got; at first, of the channel's last broadcast when the activity began.
+    /// The number of the last broadcast that the activity got. Before its first broadcast: the number that the
+    /// channel's last broadcast had when the activity began. Only broadcasts with a higher number can reach the
+    /// activity.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0

@@ -17,7 +17,7 @@ extension DeviceModel {
         appIndex: Int,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         guard apps[appIndex].mayBroadcast else { return .featureNotEnabled }
         guard let index = channels.find(broadcast.channel, appIndex: appIndex) else {
             return .channelNotRegistered
@@ -117,12 +117,12 @@ extension DeviceModel {
         -> String
     {
         let appIndex = try appIndex(app)
-        let (reason, identifier) = createChannel(
+        let (response, identifier) = createChannel(
             appIndex: appIndex,
             storesNewestMessage: storesNewestMessage,
             nowMilliseconds: nowMilliseconds
         )
-        switch reason {
+        switch response {
         case .success: return identifier
         case .featureNotEnabled: throw .broadcastsAreOff(app)
         default: throw .tooMany("channels")
@@ -142,7 +142,7 @@ extension DeviceModel {
         appIndex: Int,
         storesNewestMessage: Bool,
         nowMilliseconds: Int64
-    ) -> (reason: SimulatedReason, identifier: String) {
+    ) -> (response: SimulatedResponse, identifier: String) {
         guard apps[appIndex].mayBroadcast else { return (.featureNotEnabled, "") }
         guard channels.openChannelCount(appIndex: appIndex) < channelRules.channelsPerAppMax,
             let index = channels.create(

@@ -98,21 +98,21 @@ extension DeviceModel {
         guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
         let tokenReference = Self.compactPhoneBit | crowd << 32 | number
         guard compactPhones.crowds[crowd].definition.environment == environment else {
-            return (TokenCheckResult(reason: .badDeviceToken), tokenReference)
+            return (TokenCheckResult(response: .badDeviceToken), tokenReference)
         }
         guard compactPhones.crowds[crowd].appIndex == appIndex else {
-            return (TokenCheckResult(reason: .deviceTokenNotForTopic), tokenReference)
+            return (TokenCheckResult(response: .deviceTokenNotForTopic), tokenReference)
         }
         let phone = compactPhones.crowds[crowd].phones[number]
         guard phone.activityState == .active, phone.tokenGeneration == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushCount += phone.refusedPushCount < .max ? 1 : 0
             let retiredAtMilliseconds = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
             return (
-                TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds),
+                TokenCheckResult(response: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds),
                 tokenReference
             )
         }
-        return (TokenCheckResult(reason: .success), tokenReference)
+        return (TokenCheckResult(response: .success), tokenReference)
     }
 
     /// Delivers an accepted push to a compact phone.

@@ -1,7 +1,6 @@
-/// The result of the check of a push's topic and device token. `success` means that APNs accepts both; any other
-/// reason is the reason of APNs' response.
+/// The result of the check of a push's topic and device token. `success` means that APNs accepts both.
 struct TokenCheckResult {
-    var reason: SimulatedReason
+    var response: SimulatedResponse
     /// For a 410: when the token became invalid, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
 }
@@ -22,19 +21,19 @@ extension DeviceModel {
         if let compact = checkTokenOfCompactPhone(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
             return compact
         }
-        guard let index = tokens.find(token) else { return (TokenCheckResult(reason: .badDeviceToken), -1) }
+        guard let index = tokens.find(token) else { return (TokenCheckResult(response: .badDeviceToken), -1) }
         let owner = tokens.entries[index].owner
         if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
         let entry = tokens.entries[index]
-        if entry.state == .otherEnvironment { return (TokenCheckResult(reason: .badDeviceToken), index) }
-        guard entry.appIndex == appIndex else { return (TokenCheckResult(reason: .deviceTokenNotForTopic), index) }
+        if entry.state == .otherEnvironment { return (TokenCheckResult(response: .badDeviceToken), index) }
+        guard entry.appIndex == appIndex else { return (TokenCheckResult(response: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
-            return (TokenCheckResult(reason: reason, tokenRetiredAtMilliseconds: at), index)
+            return (TokenCheckResult(response: reason, tokenRetiredAtMilliseconds: at), index)
         }
-        return (TokenCheckResult(reason: .success), index)
+        return (TokenCheckResult(response: .success), index)
     }
 
-    private func graceMilliseconds(_ reason: SimulatedReason) -> Int64 {
+    private func graceMilliseconds(_ reason: SimulatedResponse) -> Int64 {
         reason == .expiredToken ? rules.retiredTokenGraceMilliseconds : 0
     }
 

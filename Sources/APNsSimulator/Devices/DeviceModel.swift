@@ -56,10 +56,10 @@ public struct DeviceModel: ~Copyable {
         var effects = EffectCounts()
         var duplicateStartCount = 0
         var lastProblem: String?
-        /// The value of ``DeviceModel/changeCount`` at the phone's last change.
+        /// The number of the phone's last change. ``DeviceModel/changeCount`` numbers the changes of all phones.
         var lastChangeNumber = 0
-        /// The screen's state in the last response to the web page. Time alone can change a state, for example when
-        /// content becomes stale. So the next request compares the present state with this one.
+        /// The screen's state in the last response to the live page. A state may change without an event: for example,
+        /// content becomes stale. So the model compares the present state with this one at the page's next request.
         var reportedState = ScreenState.empty
     }
 
@@ -188,7 +188,7 @@ public struct DeviceModel: ~Copyable {
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
     /// for the token. With the reason `expiredToken`, the 410 begins only after the grace time
     /// (``DeviceRules/retiredTokenGraceMilliseconds``).
-    mutating func retireToken(of activity: Int, as reason: SimulatedReason) {
+    mutating func retireToken(of activity: Int, as reason: SimulatedResponse) {
         guard let token = activities[activity].tokenIndex,
             let endedOrRemovedAtMilliseconds = activities[activity].endedOrRemovedAtMilliseconds
         else {

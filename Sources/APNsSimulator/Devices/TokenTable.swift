@@ -22,7 +22,7 @@ struct TokenTable {
         /// The token became invalid at this time, UNIX milliseconds. APNs responds with 410, the reason and the time.
         /// With the reason `expiredToken`, APNs still responds with 200 during the grace time
         /// (``DeviceRules/retiredTokenGraceMilliseconds``).
-        case retired(SimulatedReason, atMilliseconds: Int64)
+        case retired(SimulatedResponse, atMilliseconds: Int64)
         /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with replaced tokens, sometimes
         /// for weeks.
         case acceptedWithoutEffect

@@ -154,10 +154,11 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads the start of one activity. The whole body has the defaults for properties that its item lacks.
+    /// Reads the start of one activity from its item in the body's list `activities`. If the item lacks a property, the
+    /// start gets the property of the body itself. Without such a list, all properties are those of the body.
     ///
     /// - Parameters:
-    ///   - index: the item's index on the tape, if the body has a list `activities`; else 0, the whole body.
+    ///   - index: the item's index on the tape; 0, the index of the body, if the body has no list `activities`.
     ///   - activity: the activity's id. The caller may pass an empty text and set the id later.
     ///   - device: the device's id. The caller may pass an empty text and set the id later.
     private static func readStart(

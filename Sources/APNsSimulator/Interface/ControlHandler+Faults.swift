@@ -110,7 +110,7 @@ extension Faults {
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
         try tape.forEachMember(of: list) { (key, value) throws(SimulatorError) in
             let text = tape.string(key)
-            guard let reason = SimulatedReason.allCases.first(where: { $0 != .success && $0.text == text }) else {
+            guard let reason = SimulatedResponse.allCases.first(where: { $0 != .success && $0.text == text }) else {
                 throw SimulatorError(.invalidRequest, "reasonShares: APNs has no reason \(text)")
             }
             guard let share = tape.double(value) else {
@@ -127,7 +127,7 @@ extension Faults {
         writer.member(
             "reasonShares",
             object: { writer in
-                for reason in SimulatedReason.allCases {
+                for reason in SimulatedResponse.allCases {
                     if let share = reasonShares[reason] { writer.member(reason.text, share) }
                 }
             }

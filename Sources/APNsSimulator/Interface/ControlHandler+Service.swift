@@ -95,7 +95,7 @@ extension ControlHandler {
             writer.member(
                 "refused",
                 object: { writer in
-                    for reason in SimulatedReason.allCases where reason != .success && statistics[reason] > 0 {
+                    for reason in SimulatedResponse.allCases where reason != .success && statistics[reason] > 0 {
                         writer.member("\(reason.status) \(reason.text)", statistics[reason])
                     }
                 }

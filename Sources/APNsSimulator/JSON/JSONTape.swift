@@ -17,14 +17,14 @@ struct JSONTape: ~Copyable {
         var kind: Kind
         /// Whether the string contains a backslash. Such a string cannot be compared byte by byte.
         var hasEscapes: Bool
-        /// The offsets of the value's first byte, and of the byte after its last. A string's quotes are not
-        /// part of it.
+        /// The offsets of the value's first byte, and of the byte after its last. The quotes of a string are not part
+        /// of the value.
         var start: UInt32
         var end: UInt32
         /// The index of the value that follows this value and its contents.
         ///
-        /// While a container (an array or object) is still open during the scan, this is a link to the container around
-        /// it: that container's index plus one; 0 if there is none.
+        /// During the scan, this number has another meaning in a container (an array or object) whose end has not been
+        /// read: it is 1 plus the index of the container around this one; 0 for the outermost container.
         var nextIndex: UInt32
     }
 

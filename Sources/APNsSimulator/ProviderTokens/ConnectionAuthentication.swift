@@ -57,7 +57,7 @@ struct ConnectionAuthentication: ~Copyable {
         keys: [VerifyingKey],
         environment: Environment,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         if case .expired = phase { return .expiredProviderToken }
         guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
         if case .bound(let boundToken, _) = phase,
@@ -82,22 +82,22 @@ struct ConnectionAuthentication: ~Copyable {
         to verifiedToken: ProviderToken,
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         if case .bound(let boundToken, let since) = phase {
             guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
             guard nowMilliseconds - since >= Self.tokenChangeIntervalMillisecondsMin else {
                 return .tooManyProviderTokenUpdates
             }
         }
-        let reason = expireIfTooOld(verifiedToken, nowMilliseconds: nowMilliseconds)
-        guard reason == .success else { return reason }
+        let response = expireIfTooOld(verifiedToken, nowMilliseconds: nowMilliseconds)
+        guard response == .success else { return response }
         phase = .bound(verifiedToken, sinceMilliseconds: nowMilliseconds)
         currentToken.copyMemory(from: bytes)
         currentTokenByteCount = bytes.count
         return .success
     }
 
-    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> SimulatedReason {
+    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> SimulatedResponse {
         let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAtSeconds)
         guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
         guard ageSeconds <= ProviderToken.ageSecondsMax else {

@@ -2,15 +2,16 @@
 /// other headers, body, app, channel. Apple does not document which fault is reported if a request has several.
 enum ChannelRequestHandler {
     /// Makes all checks of a broadcast that do not need the device model.
-    static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> SimulatedReason {
+    static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> SimulatedResponse
+    {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
-        let commonReason = validateCommonFields(head)
-        guard commonReason == .success else { return commonReason }
+        let commonResponse = validateCommonFields(head)
+        guard commonResponse == .success else { return commonResponse }
         guard head.seenFields.contains(.pushType) else { return .missingPushType }
         guard head.hasLiveActivityPushType else { return .invalidPushType }
-        let channelReason = validateChannel(head)
-        guard channelReason == .success else { return channelReason }
+        let channelResponse = validateChannel(head)
+        guard channelResponse == .success else { return channelResponse }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
         guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
         guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
@@ -20,7 +21,7 @@ enum ChannelRequestHandler {
 
     /// Makes all checks of a request to the management service that do not need the device model.
     static func validateManagementRequest(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape)
-        -> SimulatedReason
+        -> SimulatedResponse
     {
         let head = slot.pointee.head
         switch (head.path, head.method) {
@@ -28,8 +29,8 @@ enum ChannelRequestHandler {
         case (.channelList, _), (.channels, _): return .methodNotAllowed
         default: return .badPath
         }
-        let commonReason = validateCommonFields(head)
-        guard commonReason == .success else { return commonReason }
+        let commonResponse = validateCommonFields(head)
+        guard commonResponse == .success else { return commonResponse }
         if head.path == .channelList { return .success }
         guard head.method == .post else { return validateChannel(head) }
         guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
@@ -38,24 +39,24 @@ enum ChannelRequestHandler {
         return validateCreation(tape)
     }
 
-    private static func validateCommonFields(_ head: RequestHead) -> SimulatedReason {
+    private static func validateCommonFields(_ head: RequestHead) -> SimulatedResponse {
         // Apple's reasons for channels do not include `DuplicateHeaders`, so use the general reason.
         if head.hasDuplicateField { return .badRequestParams }
-        switch head.authorizationReason {
+        switch head.authorizationResponse {
         case .success: break
         // Apple's reasons for channels do not include these two, so use the general reason about tokens.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
-        default: return head.authorizationReason
+        default: return head.authorizationResponse
         }
         return head.isMessageIdentifierValid ? .success : .badMessageId
     }
 
-    private static func validateChannel(_ head: RequestHead) -> SimulatedReason {
+    private static func validateChannel(_ head: RequestHead) -> SimulatedResponse {
         guard head.seenFields.contains(.channel) else { return .missingChannelId }
         return head.isChannelValid ? .success : .badChannelId
     }
 
-    private static func validateCreation(_ tape: borrowing JSONTape) -> SimulatedReason {
+    private static func validateCreation(_ tape: borrowing JSONTape) -> SimulatedResponse {
         guard let policy = tape.member("message-storage-policy", of: 0) else { return .missingChannelQueueSize }
         guard let number = tape.integer(policy), number == 0 || number == 1 else { return .badRequestParams }
         guard let type = tape.member("push-type", of: 0) else { return .missingPushType }
@@ -100,7 +101,7 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         guard let appIndex = appIndex(slot, teamId: teamId, model: model) else {
             return .topicDisallowed
         }
@@ -127,7 +128,7 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         guard let appIndex = appIndex(slot, teamId: teamId, model: model) else {
             return .topicDisallowed
         }
@@ -165,16 +166,16 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         guard isObject(body(slot), tape: &tape), let policy = tape.member("message-storage-policy", of: 0) else {
             return .badRequestPayload
         }
-        let (reason, identifier) = model.createChannel(
+        let (response, identifier) = model.createChannel(
             appIndex: appIndex,
             storesNewestMessage: tape.integer(policy) == 1,
             nowMilliseconds: nowMilliseconds
         )
-        guard reason == .success else { return reason }
+        guard response == .success else { return response }
         slot.pointee.successStatus = .created
         slot.pointee.head.channelByteCount = Array(identifier.utf8)
             .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channelRange) }

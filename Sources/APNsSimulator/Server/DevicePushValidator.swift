@@ -7,7 +7,7 @@ enum DevicePushValidator {
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
     /// Makes all checks that do not need the device model. Returns the first fault, or `success`.
-    static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedReason {
+    static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedResponse {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
         switch head.path {
@@ -16,7 +16,7 @@ enum DevicePushValidator {
         case .device, .deviceWithMalformedToken: break
         }
         if head.hasDuplicateField { return .duplicateHeaders }
-        guard head.authorizationReason == .success else { return head.authorizationReason }
+        guard head.authorizationResponse == .success else { return head.authorizationResponse }
         guard head.isMessageIdentifierValid else { return .badMessageId }
         guard head.hasLiveActivityPushType else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }
@@ -51,7 +51,7 @@ enum DevicePushValidator {
         let bundle = hasSuffix ? UnsafeRawBufferPointer(rebasing: topic[..<(topic.count - suffixBytes)]) : topic
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamId, to: appIndex)
-        else { return (TokenCheckResult(reason: .topicDisallowed), -1) }
+        else { return (TokenCheckResult(response: .topicDisallowed), -1) }
         let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenRange)
         return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }

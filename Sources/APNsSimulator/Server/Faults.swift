@@ -16,7 +16,7 @@ public struct Faults: Sendable, Equatable {
     public var tooManyRequestsShare = 0.0
     /// For each reason, the share of requests that get this reason, whether or not it is true of the request. Their
     /// pushes reach no phone.
-    public var reasonShares: [SimulatedReason: Double] = [:]
+    public var reasonShares: [SimulatedResponse: Double] = [:]
     /// The share of requests that get a 400 with a reason that Apple does not document. Their pushes reach no phone.
     public var unknownReasonShare = 0.0
     /// The share of requests that get a 503 with HTML instead of JSON, as from a proxy. Their pushes reach no phone.
@@ -151,7 +151,7 @@ enum UndocumentedResponse {
     case notJSON
 
     /// The documented reason from which the response takes its HTTP status.
-    var reason: SimulatedReason {
+    var reason: SimulatedResponse {
         switch self {
         case .unknownReason: .badTopic
         case .notJSON: .serviceUnavailable
@@ -178,7 +178,7 @@ enum UndocumentedResponse {
 enum RequestHandling {
     case processed
     case late
-    case rejected(SimulatedReason)
+    case rejected(SimulatedResponse)
     case undocumented(UndocumentedResponse)
     case refused
     case reset
@@ -220,7 +220,9 @@ struct FaultSampler {
         self.faults = faults
         connectionFaults = ConnectionFaults(faults)
         var shares: [(Double, RequestHandling)] = Faults.requestShares.map { (faults[keyPath: $0.path], $0.handling) }
-        for reason in SimulatedReason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
+        for response in SimulatedResponse.allCases {
+            shares.append((faults.reasonShares[response] ?? 0, .rejected(response)))
+        }
         var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []
         var sum = 0.0
         for (share, handling) in shares where share > 0 {

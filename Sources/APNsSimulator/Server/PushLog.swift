@@ -188,9 +188,9 @@ struct LoggedPushResult {
     /// The effect of an accepted push to a device; nil: the push was not accepted, or is a broadcast.
     var effect: PushEffect?
 
-    init(_ reason: SimulatedReason, effect: PushEffect? = nil) {
-        status = reason.status
-        self.reason = reason.text
+    init(_ response: SimulatedResponse, effect: PushEffect? = nil) {
+        status = response.status
+        self.reason = response.text
         self.effect = effect
     }
 

@@ -45,7 +45,7 @@ struct RequestHead {
     var hasDuplicateField = false
     var method = Method.other
     var path = Path.unknown
-    var authorizationReason = SimulatedReason.missingProviderToken
+    var authorizationResponse = SimulatedResponse.missingProviderToken
     var hasLiveActivityPushType = false
     var isPriorityValid = true
     var isExpirationValid = true

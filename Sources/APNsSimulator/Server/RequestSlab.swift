@@ -14,9 +14,8 @@ struct RequestSlot {
     var connection: Unmanaged<ServerConnection>?
     var responseByteCount = 0
     var sentResponseBytes = 0
-    var reason = SimulatedReason.success
-    /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted one, else
-    /// 200.
+    var response = SimulatedResponse.success
+    /// The status of the response if it is `success`: 201 for a created channel, 204 for a deleted one, else 200.
     var successStatus = SuccessStatus.ok
     /// The body of a response that describes or lists channels. A list may be longer than the request's memory.
     var managementResponseBody: [UInt8] = []

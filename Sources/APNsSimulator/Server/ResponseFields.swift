@@ -23,8 +23,8 @@ final class ResponseFields {
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
         let name = Self.bytes(":status")
-        statusFields = SimulatedReason.allCases.map { reason in
-            Self.field(name, Self.bytes(Self.statusText(reason.status)), isIndexed: true)
+        statusFields = SimulatedResponse.allCases.map { response in
+            Self.field(name, Self.bytes(Self.statusText(response.status)), isIndexed: true)
         }
         successStatusFields = SuccessStatus.allCases.map { status in
             Self.field(name, Self.bytes(Self.statusText(status.statusCode)), isIndexed: true)
@@ -37,11 +37,11 @@ final class ResponseFields {
 
     /// Returns the fields of the response to a device push, valid until the next call.
     func makeFields(
-        _ reason: SimulatedReason,
+        _ response: SimulatedResponse,
         identifier: UnsafeRawBufferPointer,
         uniqueIdentifier: UnsafeRawBufferPointer?
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
-        fields[0] = statusFields[Int(reason.rawValue)]
+        fields[0] = statusFields[Int(response.rawValue)]
         fields[1] = Self.field(identifierFieldName, identifier, isIndexed: false)
         guard let uniqueIdentifier else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
         fields[2] = Self.field(uniqueIdentifierFieldName, uniqueIdentifier, isIndexed: false)
@@ -50,15 +50,15 @@ final class ResponseFields {
 
     /// Returns the fields of a response about a broadcast or a channel, valid until the next call.
     func makeFields(
-        _ reason: SimulatedReason,
+        _ response: SimulatedResponse,
         _ status: SuccessStatus,
         requestIdentifier: UnsafeRawBufferPointer,
         channel: UnsafeRawBufferPointer
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] =
-            reason == .success ? successStatusFields[Int(status.rawValue)] : statusFields[Int(reason.rawValue)]
+            response == .success ? successStatusFields[Int(status.rawValue)] : statusFields[Int(response.rawValue)]
         fields[1] = Self.field(requestIdentifierFieldName, requestIdentifier, isIndexed: false)
-        guard reason == .success, status == .created else {
+        guard response == .success, status == .created else {
             return UnsafeMutableBufferPointer(start: fields, count: 2)
         }
         fields[2] = Self.field(channelFieldName, channel, isIndexed: false)
@@ -110,7 +110,7 @@ final class ResponseFields {
 }
 
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
-let responseBodyStarts: [[UInt8]] = SimulatedReason.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
+let responseBodyStarts: [[UInt8]] = SimulatedResponse.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
 /// Like `responseBodyStarts`, for `ServiceUnavailable` about broadcasts and channels: there Apple's page writes the
 /// reason as two words.

@@ -4,9 +4,9 @@ extension ServerConnection {
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,
         nowMilliseconds: Int64
-    ) -> SimulatedReason {
+    ) -> SimulatedResponse {
         let isBroadcast = slot.pointee.head.path == .broadcast
-        let reason = server.setup.sharedModel.withModel { model in
+        let response = server.setup.sharedModel.withModel { model in
             isBroadcast
                 ? ChannelRequestHandler.handleBroadcast(
                     slot,
@@ -23,10 +23,10 @@ extension ServerConnection {
                     nowMilliseconds: nowMilliseconds
                 )
         }
-        guard reason == .success else { return reason }
+        guard response == .success else { return response }
         if isBroadcast { server.statistics.broadcastCount += 1 }
         if slot.pointee.successStatus == .created { server.statistics.createdChannelCount += 1 }
         if slot.pointee.successStatus == .deleted { server.statistics.deletedChannelCount += 1 }
-        return reason
+        return response
     }
 }

@@ -76,7 +76,7 @@ final class ServerConnection {
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
-        slot.pointee.head.authorizationReason = authentication.authenticate(
+        slot.pointee.head.authorizationResponse = authentication.authenticate(
             value,
             keys: server.setup.keys,
             environment: server.setup.environment,
@@ -93,23 +93,23 @@ final class ServerConnection {
         } else {
             server.statistics.managementRequestCount += 1
         }
-        let reason = validate(slot)
+        let response = validate(slot)
         if authentication.isAuthenticated { announceStreamLimit() }
         becomeHalfOpenIfDue()
         if !beginProcessing(slot) {
             server.log(slot, LoggedPushResult("unprocessed"))
         } else if isHalfOpen {
-            leaveWithoutResponse(slot, isValid: reason == .success)
-        } else if reason == .success {
+            leaveWithoutResponse(slot, isValid: response == .success)
+        } else if response == .success {
             handleValidRequest(slot)
         } else {
-            server.log(slot, LoggedPushResult(reason))
-            respond(slot, reason)
+            server.log(slot, LoggedPushResult(response))
+            respond(slot, response)
         }
         applyConnectionFaults()
     }
 
-    private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedReason {
+    private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedResponse {
         if service == .management { return ChannelRequestHandler.validateManagementRequest(slot, tape: &server.tape) }
         guard slot.pointee.head.path == .broadcast else { return DevicePushValidator.validate(slot) }
         return ChannelRequestHandler.validateBroadcast(slot, tape: &server.tape)
@@ -119,12 +119,12 @@ final class ServerConnection {
         let handling = server.sampleHandling(service)
         switch handling {
         case .processed, .late:
-            let (reason, effect) = processRequest(slot)
-            server.log(slot, LoggedPushResult(reason, effect: effect))
+            let (response, effect) = processRequest(slot)
+            server.log(slot, LoggedPushResult(response, effect: effect))
             if case .late = handling {
-                respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
+                respond(slot, response, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
-                respond(slot, reason)
+                respond(slot, response)
             }
         case .rejected(let reason):
             server.log(slot, LoggedPushResult(reason))
@@ -161,7 +161,7 @@ final class ServerConnection {
     /// For a push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the
     /// phone.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (
-        reason: SimulatedReason, effect: PushEffect?
+        response: SimulatedResponse, effect: PushEffect?
     ) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
         let nowMilliseconds = server.simulatedWallMilliseconds
@@ -177,7 +177,7 @@ final class ServerConnection {
                 model: &model,
                 nowMilliseconds: nowMilliseconds
             )
-            guard checkResult.reason == .success else { return (checkResult, nil) }
+            guard checkResult.response == .success else { return (checkResult, nil) }
             let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.bodyRange)
             let effect = model.deliver(
                 body,
@@ -189,14 +189,14 @@ final class ServerConnection {
             return (checkResult, effect)
         }
         slot.pointee.tokenRetiredAtWallMilliseconds = checkResult.tokenRetiredAtMilliseconds
-        if checkResult.reason == .success {
+        if checkResult.response == .success {
             if priority == 10 {
                 server.statistics.priority10PushCount += 1
             } else {
                 server.statistics.priority5PushCount += 1
             }
         }
-        return (checkResult.reason, effect)
+        return (checkResult.response, effect)
     }
 
     /// Responds to a request after the latency. Responds at once if the latency is 0, or if too many responses wait for
@@ -205,13 +205,13 @@ final class ServerConnection {
     /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ reason: SimulatedReason,
+        _ response: SimulatedResponse,
         afterMilliseconds latencyMilliseconds: Int64? = nil
     ) {
-        slot.pointee.reason = reason
+        slot.pointee.response = response
         // A response with an error does not contain a description or list of channels.
-        if reason != .success { slot.pointee.managementResponseBody = [] }
-        if slot.pointee.undocumentedResponse == nil { server.statistics[reason] += 1 }
+        if response != .success { slot.pointee.managementResponseBody = [] }
+        if slot.pointee.undocumentedResponse == nil { server.statistics[response] += 1 }
         let milliseconds = latencyMilliseconds ?? server.sampleLatencyMilliseconds(service)
         if milliseconds == 0 || !server.scheduleResponse(slot, afterMilliseconds: milliseconds) { submitResponse(slot) }
     }
@@ -235,13 +235,13 @@ final class ServerConnection {
         let identifier = server.ensureIdentifier(of: slot)
         let uniqueIdentifier = server.setup.environment == .sandbox ? server.writeUniqueIdentifier(of: slot) : nil
         let fields = server.responseFields.makeFields(
-            slot.pointee.reason,
+            slot.pointee.response,
             identifier: identifier,
             uniqueIdentifier: uniqueIdentifier
         )
         // Ignore the results of nghttp2: a call fails only if memory is exhausted. The session's next call then fails
         // too, and the connection closes.
-        if slot.pointee.reason == .success {
+        if slot.pointee.response == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             writeResponseBody(slot)
@@ -252,13 +252,13 @@ final class ServerConnection {
     private func submitChannelResponse(_ slot: UnsafeMutablePointer<RequestSlot>, _ session: OpaquePointer) {
         let head = slot.pointee.head
         let fields = server.responseFields.makeFields(
-            slot.pointee.reason,
+            slot.pointee.response,
             slot.pointee.successStatus,
             requestIdentifier: server.ensureIdentifier(of: slot),
             channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channelRange)
         )
-        if slot.pointee.reason != .success { writeResponseBody(slot) }
-        if slot.pointee.reason == .success, slot.pointee.managementResponseBody.isEmpty {
+        if slot.pointee.response != .success { writeResponseBody(slot) }
+        if slot.pointee.response == .success, slot.pointee.managementResponseBody.isEmpty {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {
             submitResponseWithBody(slot, fields, session)

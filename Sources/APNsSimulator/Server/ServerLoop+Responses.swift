@@ -44,11 +44,12 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         slot.pointee.responseByteCount = count
         return
     }
-    let usesChannelSpelling = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
+    let usesChannelSpelling = slot.pointee.head.concernsChannels && slot.pointee.response == .serviceUnavailable
     let body =
-        usesChannelSpelling ? channelServiceUnavailableBodyStart : responseBodyStarts[Int(slot.pointee.reason.rawValue)]
+        usesChannelSpelling
+        ? channelServiceUnavailableBodyStart : responseBodyStarts[Int(slot.pointee.response.rawValue)]
     for byte in body { append(byte) }
-    if slot.pointee.reason.status == 410 {
+    if slot.pointee.response.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtWallMilliseconds)".utf8 { append(byte) }
     }
     append(UInt8(ascii: "}"))

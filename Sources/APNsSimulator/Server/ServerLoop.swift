@@ -77,7 +77,7 @@ final class ServerLoop {
     var slab: RequestSlab
     var tape = JSONTape()
     /// The header fields of the response that is being written. All responses can use one array, because nghttp2 copies
-    /// it at once. It does not copy the names and values to which the fields point.
+    /// the array at once. But nghttp2 does not copy the names and values to which the fields point.
     let responseFields = ResponseFields()
     private let pushLog: PushLog?
     private var responseQueue = ResponseQueue()
@@ -144,7 +144,8 @@ final class ServerLoop {
         return listener.port
     }
 
-    /// Serves an accepted connection on this thread. Closes the connection at once if the thread has too many.
+    /// Serves an accepted connection on this thread. If the thread already has too many connections, closes the new one
+    /// at once.
     func addConnection(descriptor: Int32, service: SimulatedService) {
         guard connections.count < setup.limits.connectionsPerThreadMax,
             let connection = ServerConnection(descriptor, service: service, server: self)

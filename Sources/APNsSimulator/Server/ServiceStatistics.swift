@@ -37,15 +37,15 @@ public struct ServiceStatistics: Sendable {
     /// Requests to the push service in the last whole second.
     public internal(set) var lastSecondRequestCount = 0
     public internal(set) var busiestSecondRequestCount = 0
-    private var countsByReason: [Int] = Array(repeating: 0, count: SimulatedReason.allCases.count)
+    private var countsByResponse: [Int] = Array(repeating: 0, count: SimulatedResponse.allCases.count)
     private var currentSecond: Int64 = 0
     private var currentSecondRequestCount = 0
 
     /// How many responses of both services had this reason; for `success`: how many were successful. Responses that
     /// Apple does not document are not counted here.
-    public internal(set) subscript(reason: SimulatedReason) -> Int {
-        get { countsByReason[Int(reason.rawValue)] }
-        set { countsByReason[Int(reason.rawValue)] = newValue }
+    public internal(set) subscript(response: SimulatedResponse) -> Int {
+        get { countsByResponse[Int(response.rawValue)] }
+        set { countsByResponse[Int(response.rawValue)] = newValue }
     }
 
     mutating func countRequest(nowMilliseconds: Int64) {
@@ -89,6 +89,6 @@ public struct ServiceStatistics: Sendable {
         lostPushLogLineCount += other.lostPushLogLineCount
         lastSecondRequestCount += other.lastSecondRequestCount
         busiestSecondRequestCount += other.busiestSecondRequestCount
-        for index in countsByReason.indices { countsByReason[index] += other.countsByReason[index] }
+        for index in countsByResponse.indices { countsByResponse[index] += other.countsByResponse[index] }
     }
 }

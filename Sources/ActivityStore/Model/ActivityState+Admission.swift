@@ -47,6 +47,9 @@ extension ActivityState {
     /// - The activity already has this token.
     /// - The command's token is the one that was retired last.
     /// - A later registration or unregistration is stored.
+    ///
+    /// If Redis lacks a token that comes with a reread command, the last assigned timestamp becomes the present second.
+    /// Known issue (K30): if Redis still has a token, it may have lost only this timestamp, which then stays too low.
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
@@ -63,8 +66,9 @@ extension ActivityState {
 
     // MARK: - The order of versions
 
-    /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if the
-    /// command is the newest version and not settled yet.
+    /// Returns why the order of versions refuses an update or an end (R11, R13). Returns nil if the command may become
+    /// the newest version. Also returns nil if the command repeats the newest version, and this version is not settled
+    /// yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // The scripts decide the same: search for `decision: order of versions`.
         guard let newest = newestVersion else { return nil }
@@ -85,7 +89,6 @@ extension ActivityState {
         return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
     }
 
-    /// Returns the reply that refuses an update or an end with this verdict.
     private func makeRefusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.isUnshownDuplicate = verdict == .duplicate && call.isEnd && versionPhase == .notShown
@@ -231,8 +234,8 @@ extension ActivityState {
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether only `recordStart` made this start the newest version. Then it is admitted like a new start, which
-        // begins a life, unless a token shows that the activity lives already.
+        // Whether only `recordStart` made this start the newest version. Then the start is admitted like a new one, and
+        // begins a life. Exception: a token shows that the activity lives already.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
             // A settled update has exactly the start's version, so the start counts as a repetition.

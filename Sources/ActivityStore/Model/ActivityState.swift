@@ -118,12 +118,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // A registration may need several calls; only the first call names audiences. This call may be a later one.
-        // Redis may meanwhile have stored another registration, or an unregistration, with the same time: then it has
-        // this time, but another token or none. In that case this call must change nothing. Two kinds of calls are not
-        // checked:
-        // - calls with the time 0, because a stored 0 means that no registration has come yet;
-        // - calls for a token that came with a command, because a command never names audiences.
+        // A registration may need several calls. Only the first names audiences, so a call without audiences may be a
+        // later one. Since the first call, another record with the same time may have stored another token, or removed
+        // the token. Then this later call must change nothing. Two kinds of calls without audiences are not checked:
+        // - A call with the time 0, because a stored 0 means that no registration has come yet.
+        // - A call for a token that came with a command: a command never names audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -153,14 +152,17 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Settles the version that the app shows already, as its registration says. Redis has lost this version, has never
-    /// known it, or could not send it without a token.
+    /// Settles the version that, according to its registration, the app shows already. Redis has lost this version, has
+    /// never known it, or could not send it without a token.
     ///
     /// If this version is newer than the newest one, it becomes the newest, except in two cases:
     /// - The newest version is an end. Only a start opens the activity again (R13).
-    /// - Redis has allowed a push, and the last assigned timestamp is at least the shown version's. The app may show
-    ///   this push by now: the push reached the app after the registration was sent, or it had a raised timestamp
-    ///   (R11), which the app reports.
+    /// - Redis has allowed a push, and the last assigned timestamp is not below the shown version's. Then the app may
+    ///   show this push by now. For example, the push reached the app after the registration was sent. Or the push had
+    ///   a raised timestamp (R11), and the app reports this timestamp.
+    ///
+    /// A held end stays held, also if the app shows its version or a newer one: the app shows an update, which never
+    /// supersedes an end (R13).
     private mutating func noteShownVersion(_ shownVersion: Version) {
         let mayShowLaterPush = lastSendAtMilliseconds > 0 && shownVersion.timestamp <= lastAssignedTimestamp
         let mayChangeNewest = !newestIsEnd && !mayShowLaterPush
@@ -170,7 +172,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             newestVersion = shownVersion
             versionPhase = .settled
             hasDrawnOnBudget = false
-        } else if newestIsHeld, comesAfterNewest || shownVersion == newestVersion {
+        } else if newestIsHeld, !newestIsEnd, comesAfterNewest || shownVersion == newestVersion {
             if versionPhase == .held { versionPhase = .settled }
         } else if shownVersion == newestVersion, mayChangeNewest, versionPhase == .waiting {
             versionPhase = .settled
@@ -181,8 +183,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         shownDigest = nil
     }
 
-    /// Forgets the held alert if a registration that is read again may have released it before Redis lost data: no
-    /// later command then gets this alert (R25). If an older command is held only for its alert, removes this command.
+    /// Forgets the held alert if it may have rung already: before Redis lost data, a registration that is now read
+    /// again may have released it (R25). No later command then gets this alert. If an older command is held only for
+    /// its alert, removes this command.
     private mutating func forgetHeldAlert(releasedUntilMilliseconds: Int64) {
         guard let heldCommand, heldCommand.alertTimestamp <= releasedUntilMilliseconds / 1_000 else { return }
         if newestIsHeld { self.heldCommand?.hasAlert = false } else { self.heldCommand = nil }
@@ -201,8 +204,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs a settlement: `settle`, `throttle` or `retire`. If only the newest version's phase and the shown digest
-    /// change, the expiry is not renewed.
+    /// Performs a settlement: `settle`, `throttle` or `retire`. The expiry is not renewed if nothing changes except the
+    /// newest version's phase and the shown digest.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {

@@ -61,7 +61,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
         if otherStarts.count >= startsMax {
-            // A start that has expired is not sent any more (R20), so it gives up its place. It gets no further result.
+            // All places are taken. The new start may replace an expired one, which would not be sent any more (R20).
+            // The expired start gets no further result.
             let expiredIndex = otherStarts.firstIndex { $0.isExpired(nowMilliseconds: nowMilliseconds) }
             guard let expiredIndex else { return (StoreReply(.full), .unchanged) }
             otherStarts.remove(at: expiredIndex)
@@ -91,9 +92,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // A registration may need several calls; only the first call names audiences. This call may be a later one.
-        // Redis may meanwhile have stored another registration, or an unregistration, with the same time: then it has
-        // this time, but another token or none. In that case this call must not store its token.
+        // A registration may need several calls. Only the first names audiences, so a call without audiences may be a
+        // later one. Since the first call, another record with the same time may have stored another token, or removed
+        // the token. Then this later call must not store its token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -235,9 +236,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
-        // The departure must be later than all registrations of the device, because an audience ignores a departure
-        // that is older than the member's last entry. This entry may come from another attributes type, whose token is
-        // dead too.
+        // An audience ignores a departure that is older than the member's last entry. That entry may come from the
+        // registration of another attributes type, whose token is dead too. So the departure gets a time after all
+        // registrations of the device.
         let registeredAtMilliseconds = statesByAttributesType.values.compactMap(\.registeredAtMilliseconds).max() ?? 0
         statesByAttributesType[type] = typeState
         if reply.hasRetiredToken {

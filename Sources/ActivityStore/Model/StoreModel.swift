@@ -91,7 +91,7 @@ public struct StoreModel: Sendable {
         case .reopen(let version): (reply, expiryChange) = activity.reopen(version)
         case .confirmDepartures(let milliseconds): (reply, expiryChange) = activity.confirmDepartures(at: milliseconds)
         case .settle, .throttle, .retire:
-            // A settlement never creates an activity.
+            // If Redis stores nothing for the activity, a settlement does not change that.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, expiryChange) = activity.settle(operation, nowMilliseconds: nowMilliseconds)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart, .reportLifetimeEvent,

@@ -25,8 +25,8 @@
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
--- In a batch, an error of a Redis command is the reply to one call only, so `callRedis` returns the error
--- (`redis.pcall`). A single operation ends with the error (`redis.call`).
+-- If a Redis command fails in a batch, the error becomes the reply to one call, and the other calls continue. So
+-- `callRedis` returns the error there (`redis.pcall`). In a single operation, the error ends the script (`redis.call`).
 if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
@@ -108,8 +108,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
 
-  -- Returns the last part of a reply: the audiences that the activity has left, but whose pages may still list it.
-  -- Empty if there are none.
+  -- Returns the last part of a reply: the audiences that the activity has left, and whose pages may still list the
+  -- activity. Empty if there are none.
   local function makeDeparturesPart()
     return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
   end
@@ -230,12 +230,11 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if isOlderRegistration(registrationTime, registeredAt) then
       return 'stale' .. (namedAudiences and makeDeparturesPart() or '')
     end
-    -- A registration may need several calls; only the first call names audiences. This call may be a later one. Another
-    -- registration, or an unregistration, with the same time may have been stored meanwhile: then the value has this
-    -- time, but another token or none. In that case this call is stale and changes nothing. Two kinds of calls are not
-    -- checked:
-    -- - calls with the time 0, because a stored 0 means that no registration has come yet;
-    -- - calls for a token that came with a command, because a command never names audiences.
+    -- A registration may need several calls. Only the first names audiences, so a call without audiences may be a later
+    -- one. Since the first call, another record with the same time may have stored another token, or removed the token.
+    -- Then this later call is stale and changes nothing. Two kinds of calls without audiences are not checked:
+    -- - A call with the time 0, because a stored 0 means that no registration has come yet.
+    -- - A call for a token that came with a command: a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -265,7 +264,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       local phaseBefore = nextPhase
       if comesAfterNewest and mayChangeNewest then
         nextVersion, nextPhase = shownVersion, @SETTLED@
-      elseif newestIsHeld and (comesAfterNewest or shownVersion == newestVersion) then
+      elseif newestIsHeld and not newestIsEnd and (comesAfterNewest or shownVersion == newestVersion) then
         nextPhase = phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       elseif shownVersion == newestVersion and mayChangeNewest
         and (phase == @WAITING@ or phase == @WAITING_OLDER_ALERT@)
@@ -284,8 +283,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'full' end
       reply = reply .. held
     end
-    -- If the registration may have released the held alert before Redis lost data, no later command gets this alert
-    -- (R25). An older command that is held only for its alert is removed.
+    -- If the registration is read again, it may have released the held alert before Redis lost data. Then no later
+    -- command gets this alert (R25), and an older command that is held only for its alert is removed.
     if alertsReleasedUntil and held ~= '' and findAlertTimestamp(held) * 1000 <= alertsReleasedUntil then
       if nextPhase == @HELD_ALERT@ then
         nextPhase = @HELD@
@@ -298,7 +297,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local lastUpdateSecond = readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '')
     if not lastUpdateSecond or tokenSource == @FROM_REREADING@ then
       local now, seconds = readServerTime()
-      -- A different token that is read again may belong to a later life, whose start is not read again.
+      -- A reread record with a different token may belong to a later life, whose start is not read again.
       if not lastUpdateSecond or form ~= newForm or token ~= newToken then
         updatesUntilSeconds = math.max(lastUpdateSecond or 0, beginLife(now, writtenAt))
       end

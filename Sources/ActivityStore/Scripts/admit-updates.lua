@@ -18,8 +18,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
   -- `frequentBudget`.
   local paces = {}
-  -- The bytes of the held commands in this batch's replies so far. A command that would exceed REPLY_STRING_BYTES_MAX
-  -- counts too, but its call gets the reply `wait1`: ask again after 1 ms.
+  -- The bytes of the held commands in this batch's replies so far (`replyWithHeld`). A held command that does not fit
+  -- counts too.
   local heldByteCount = 0
 
   -- # The token
@@ -197,13 +197,13 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply with the time of the registration and the held command; `wait` if this command does not fit
-  -- beside those in earlier replies. The held commands in the replies of a batch have at most @REPLY_STRING_BYTES_MAX@
-  -- bytes together, because the worker's memory for one reply is limited. A single held command always fits.
+  -- Returns the reply `alertHeld`, with the time of the registration and the held command. Returns `wait1` (ask again
+  -- after 1 ms) if the held command does not fit beside those in earlier replies to this batch: the worker's memory for
+  -- one reply is limited, so all of them together have at most @REPLY_STRING_BYTES_MAX@ bytes. The first held command
+  -- always fits.
   local function replyWithHeld(value, heldPosition)
     local held = sub(value, heldPosition)
     heldByteCount = heldByteCount + #held
-    -- `wait1`: ask again after 1 ms.
     if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'wait1' end
     return 'alertHeld' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. held
   end
@@ -292,9 +292,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
         .. pack('<I5', assigned)
     end
     local newBytes = pack('<I6BI6', 0, nextPhaseByte, now) .. version .. bucketAndAssigned
-    -- SETRANGE is faster than SET, but it keeps the expiry, and all bytes outside of `newBytes` must be as they are
-    -- stored. The first send verdict in each 1,000 seconds uses SET, which renews the expiry. This is enough, because a
-    -- value is stored an hour longer than needed.
+    -- SETRANGE is faster than SET. But SETRANGE does not renew the expiry, and writes only `newBytes`. So SET is used
+    -- if other bytes have changed. SET is also used for the first send verdict in each 1,000 seconds, to renew the
+    -- expiry. This is often enough, because a value is stored an hour longer than needed.
     -- The model decides the same: search for `decision: expiry`.
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     if value ~= stored or not isInSameThousandSeconds then

@@ -99,7 +99,8 @@
 -- - Redis has allowed a push, and the last assigned timestamp is at least the shown version's. The app may show this
 --   push by now: the push reached the app after the registration was sent, or it had a raised timestamp, which the app
 --   reports.
--- In every case the next push gets a timestamp above the shown version's.
+-- In every case the next push gets a timestamp above the shown version's. A held end stays held, also if the app shows
+-- its version or a newer one: the app shows an update, which never supersedes an end.
 --
 -- Expiry. Two changes of an activity keep its expiry, because they overwrite only a part of the value:
 -- - A send verdict for an update or end that changes neither the value's length nor its token. But the first send

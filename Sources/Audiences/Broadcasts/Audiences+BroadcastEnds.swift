@@ -20,7 +20,8 @@ extension Audiences {
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
-        // A command to a producer's own channel is one broadcast, so the store has no counts to add up.
+        // If the producer manages the channel, this broadcast is the whole command, so the store has no counts to add
+        // up.
         guard !channels[broadcasts[broadcast].channel].isManagedByProducer else { return }
         broadcasts[broadcast].unacknowledgedCount += 1
         storeQueue.append(.finishBroadcast(broadcast))
@@ -220,10 +221,12 @@ extension Audiences {
         }
     }
 
-    /// Notes broadcasts as dropped at once, before APNs has responded, because the channel's partition is released and
-    /// another worker may then work on the channel. Concerns only the broadcast that is being pushed and its rider
-    /// (``BroadcastSlot/rider``), if their records are from another partition. If this lane keeps that partition, it
-    /// reads the record again (``noteDroppedBeforeResponse(_:ofApp:)``).
+    /// Notes records as dropped because their channel's partition is released. Does not wait for APNs' response,
+    /// because another worker may then work on the channel.
+    ///
+    /// Concerns only the broadcast that is being pushed and its rider (``BroadcastSlot/rider``), and only records from
+    /// another partition. If this lane keeps that partition, it reads the record again
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``).
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

@@ -120,8 +120,8 @@ extension Audiences {
         if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
-        // For a producer's own channel, keep `apnsChannel`: its storage policy was learned from APNs' responses, and is
-        // not in the record.
+        // The record does not know the storage policy of a producer's own channel. APNs' responses have shown this
+        // policy, and `apnsChannel` has it. So keep `apnsChannel`.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = apnsChannel }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
@@ -153,7 +153,7 @@ extension Audiences {
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // The alert of `older` is lost, if it has one: its own or a carried one.
+            // If `older` has or carries an alert, this alert is lost.
             return finishBroadcast(older, .superseded, now: now)
         }
         let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)
@@ -314,8 +314,8 @@ extension Audiences {
         )
     }
 
-    /// Takes back the broadcast that was offered last, because no stream was free. Its channel waits in its app's queue
-    /// again.
+    /// Takes back the broadcast that ``takeNextBroadcast(_:permitsRetry:now:)`` has returned, because no stream was
+    /// free. Its channel waits in its app's queue again.
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)

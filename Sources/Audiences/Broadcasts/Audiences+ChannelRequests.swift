@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full,
-/// a request is dropped (R4). This does no lasting harm: a later command or push makes the request again, and the
-/// keeper finds ended audiences by itself.
+/// a request is dropped (R4). This does no lasting harm: a command that waits on for its channel, or a later command or
+/// push, makes the request again, and the keeper finds ended audiences by itself.
 extension Audiences {
     static var channelRequestsMax: Int { 1_024 }
 

@@ -100,10 +100,10 @@ extension Audiences {
     /// prevent no wait (`mayAwaitChannel`).
     private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
-            now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds
+            now.monotonicMilliseconds >= endedPausesLastRemovedAtMilliseconds
                 + Self.endedPauseRemovalIntervalMilliseconds
         else { return }
-        channelWaitPausesRemovedAtMilliseconds = now.monotonicMilliseconds
+        endedPausesLastRemovedAtMilliseconds = now.monotonicMilliseconds
         channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {
             $0.value > now.monotonicMilliseconds
         }
@@ -170,7 +170,8 @@ extension Audiences {
     /// - If the store may have lost the channel, the command waits on. The core requests the channel again, because the
     ///   keeper may have dropped the earlier request.
     /// - If the keeper has said that there is no channel, the command waits for a new one, but only the usual time.
-    /// - If the command is a start, it may wait longer (``mustAwaitOtherChannels(_:now:)``).
+    /// - If the command is a start, it may wait longer (``mustAwaitOtherChannels(_:now:)``). The core requests its
+    ///   channel again then too.
     /// - Otherwise the command is admitted again, without the channel.
     mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
         let nextDueMilliseconds = now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds
@@ -186,6 +187,7 @@ extension Audiences {
             return startChannelWaitTimer(command, dueMilliseconds: usualEndMilliseconds)
         }
         guard !mustAwaitOtherChannels(command, now: now) else {
+            appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
             return startChannelWaitTimer(command, dueMilliseconds: nextDueMilliseconds)
         }
         commands[command].channelAbsence = .notInTime
@@ -202,7 +204,9 @@ extension Audiences {
         audiences[audience].waitingCommands.prepend(command, in: &commands)
     }
 
-    private mutating func admitAgain(_ command: CommandIndex) {
+    /// Ends a command's wait for its channel: the store admits the command again. If its channel is still missing, the
+    /// command does not wait a second time.
+    mutating func admitAgain(_ command: CommandIndex) {
         countCommandAwaitingChannel(command, by: -1)
         commands[command].enter(.admitting)
         storeQueue.append(.admit(command))

@@ -5,11 +5,11 @@ import LiveActivity
 /// command at a time is admitted and fanned out, and the others wait. Of the updates and ends that wait between two
 /// starts, the core keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
-    /// Whether the core can take one more command: there are free slots for the command and its audience, bytes for its
-    /// texts and bodies, and later a place in the queue of ``takeReturnedCommand()``.
+    /// Whether the core has room for one more command: a slot for the command, a slot for its audience, bytes for its
+    /// texts and bodies, and a place in the queue of ``takeReturnedCommand()``, where each command ends.
     ///
-    /// The table of audiences may be full although that of commands is not: if all commands of an audience are dropped,
-    /// the audience may keep its slot until the batch ends.
+    /// The table of audiences may be full although the table of commands has free slots: an audience whose commands
+    /// were all dropped may keep its slot until the batch ends.
     public var canReceiveCommand: Bool {
         !commands.isFull && !audiences.isFull && returnedCommands.count < configuration.commandsMax
             && commandBytes < configuration.commandBytesMax
@@ -83,6 +83,11 @@ extension Audiences {
     ///   place, because the next owner of this partition does not know the rider's alert.
     /// - If only the rider's partition is being revoked, both stay.
     ///
+    /// If the command waits for its channel, the store has admitted it, and would supersede its rider. So if the
+    /// rider's partition stays, the command does not wait on, and is sent with the alert. Exception: the channel is
+    /// possibly lost. Then the command is dropped, and the alert lost, because the activities on the channel would miss
+    /// the state. The next owner waits for the channel. (R14, R32)
+    ///
     /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record of
     ///   an earlier assignment: the partition's next owner has read it again. If this lane is the next owner, the
     ///   command belongs to the new copy of the record by now (`finishDuplicate`).
@@ -90,14 +95,18 @@ extension Audiences {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
             guard commands.isInUse(command), isRevocationUnderWay(commands[command].record) else { continue }
-            let audience = commands[command].audience
+            let (audience, rider) = (commands[command].audience, commands[command].rider)
+            let mustRiderStay = rider != .null && !isRevocationUnderWay(commands[rider].record)
             if commands[command].phase == .awaitingChannel {
+                guard !mustRiderStay || commands[command].isAwaitedChannelPossiblyLost else {
+                    admitAgain(command)
+                    continue
+                }
                 endChannelWait(command)
                 beginWaitForBatchEnd(audience)
             }
             guard commands[command].phase == .waiting else { continue }
-            let rider = commands[command].rider
-            if rider != .null, !isRevocationUnderWay(commands[rider].record) {
+            if mustRiderStay {
                 commands[command].rider = .null
                 commands[rider].enter(.waiting)
                 audiences[audience].waitingCommands.replace(command, by: rider, in: &commands)
@@ -127,6 +136,7 @@ extension Audiences {
         return audience
     }
 
+    /// Returns a copy of the body with this alert, and the layout of the copy. The caller frees the copy.
     static func bodyWithAlert(
         _ alert: UnsafeRawBufferPointer,
         on body: UnsafeRawBufferPointer,
@@ -136,6 +146,8 @@ extension Audiences {
         return (newBody, PushBody.write(body, layout, carrying: alert, into: newBody.mutableBuffer))
     }
 
+    /// Returns a copy of the body without its alert, and the layout of the copy. If the body has no alert, it is copied
+    /// as it is. The caller frees the copy.
     static func bodyWithoutAlert(
         _ body: UnsafeRawBufferPointer,
         _ layout: PushBody.Layout
@@ -145,10 +157,10 @@ extension Audiences {
         return (alertlessBody, PushBody.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. It becomes the first waiting command, or
-    /// is merged with the first one if both are updates or ends.
+    /// Makes the current command wait again, because the store replied `wait`. The command becomes the first waiting
+    /// command. If both it and the first waiting command are updates or ends, the two are merged instead.
     ///
-    /// So no waiting start is admitted before this command. If this command is an end, it would otherwise end the life
+    /// So no waiting start is admitted before this command. Otherwise this command, if it is an end, would end the life
     /// that the start begins. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
@@ -168,8 +180,9 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Begins the next command of an audience. Does nothing while a command is under way, or while the store has asked
-    /// the audience to wait.
+    /// Begins the next command of an audience. Begins none while a command is under way, or while the store has asked
+    /// the audience to wait. Finishes waiting commands that have expired. Frees the audience's slot if no command is
+    /// left, so afterwards the caller must not use `audience`. (R8)
     mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
         while audiences[audience].currentCommand == .null, !audiences[audience].waitingCommands.isEmpty {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds,
@@ -227,7 +240,8 @@ extension Audiences {
         finishCommand(rider, .outcome(.superseded))
     }
 
-    /// Ends the current command of an audience and begins the next one.
+    /// Finishes the current command of an audience and begins the next one (``beginNextCommand(_:now:)``). Afterwards
+    /// the caller must use neither `command` nor its audience's index. (R8)
     mutating func finishCurrentCommand(
         _ command: CommandIndex,
         _ result: HandoverResult,
@@ -244,9 +258,9 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees its
-    /// slot. The command must not be in the audience's list any more. If the command carries a rider's alert, the rider
-    /// ends first: as dropped if the command is dropped, else as superseded.
+    /// Finishes a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees
+    /// its slot. The command must not be in the audience's list any more. If the command carries a rider's alert, the
+    /// rider is finished first: as dropped if the command is dropped, else as superseded.
     mutating func finishCommand(_ command: CommandIndex, _ result: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .null {

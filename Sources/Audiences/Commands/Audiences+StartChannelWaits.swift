@@ -8,9 +8,9 @@ extension Audiences {
     /// The longest wait of a start for its channel. The audience's next commands wait behind the start.
     static var startChannelWaitMillisecondsMax: Int64 { 30_000 }
 
-    /// Whether a command waits on because it is a start, and the keeper has lately provided other channels in an
-    /// environment whose channel is missing. If the keeper provides none, Apple's channel management is probably
-    /// unavailable.
+    /// Whether a command must go on waiting for its channel, after the usual wait is over. This is so for a start, if
+    /// the keeper has lately provided other channels in an environment in which the start's audience still lacks one.
+    /// If the keeper provides none, Apple's channel management is probably unavailable.
     func mustAwaitOtherChannels(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let providedAtMilliseconds = apps[Int(audiences[slot.audience].appIndex)].channelProvidedAtMilliseconds

@@ -17,8 +17,8 @@ extension Audiences {
         if current != .null {
             if commands[current].version == commands[command].version { return finishDuplicate(command, of: current) }
             let rider = commands[current].rider
-            // This record brings the rider's command once more. If it waited here, a newer command could carry its
-            // alert too, and the alert would ring twice.
+            // This record brings the rider's command once more. If this copy waited in the list, a newer command could
+            // carry its alert too, and the alert would ring twice.
             if rider != .null, commands[rider].version == commands[command].version {
                 return finishDuplicate(command, of: rider)
             }
@@ -43,11 +43,11 @@ extension Audiences {
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
-            // Let `end` carry the alert of `older`, and not the update in `waiting`: `end` ends the same life, but the
-            // update may belong to a later one.
+            // `end` and `older` belong to the same life, so let `end` carry the alert of `older`. The update in
+            // `waiting` may belong to a later life.
             supersedeCommand(older, by: end)
         } else {
-            // If `newer` were added to the end of the list instead, it could wait behind a newer start.
+            // `newer` replaces `older` in the list. At the end of the list, a newer start could come before `newer`.
             if older == waiting { audiences[audience].waitingCommands.replace(older, by: newer, in: &commands) }
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }

@@ -64,15 +64,16 @@ public struct AudiencesConfiguration: Sendable {
     /// makes such a command for each device. At least 1, at most ``Audiences/unacknowledgedRecordsPerTopicMax``.
     public var unacknowledgedStartsMax = 1_024
     /// Half of the pause after the first failed attempt for a member or a broadcast. Each further failure doubles the
-    /// pause. With 200 ms, the pauses are 400, 800, 1,600 ms, and so on, up to `retryMillisecondsMax`. A random part of
-    /// up to a half is removed from each pause. If APNs never processed the push, the first retries may have no pause.
+    /// pause, up to `retryMillisecondsMax`. For example, with 200 ms the pauses are 400, 800 and 1,600 ms. Each pause
+    /// is shortened by a random part of up to a half. If APNs never processed the push, the first retries may have no
+    /// pause.
     var retryBaseMilliseconds: Int64 { min(200, retryMillisecondsMax) }
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.
     var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
     /// The least pause before a retry in two cases: the pool's retry budget does not permit the retry, or APNs has
-    /// limited the token of a member (429). A random part of up to a half is removed. The usual pause after a failed
-    /// attempt applies instead if it is longer.
+    /// limited the token of a member (429). After a failed attempt, the usual pause applies instead if it is longer. A
+    /// random part of up to a half is removed.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a

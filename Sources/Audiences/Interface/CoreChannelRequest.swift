@@ -7,9 +7,11 @@ public struct CoreChannelRequest: Sendable, Equatable {
         /// deletion is planned, the keeper cancels the deletion. Sent when a command to the audience was admitted and a
         /// channel is missing, or when the command is a start and the audience has channels.
         case wanted
-        /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. Until this
-        /// time (UNIX milliseconds) the channels must exist, because APNs may still deliver a stored message; 0: none
-        /// is stored. If the store has lost the channels, the keeper restores them.
+        /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. If the store
+        /// has lost the channels, the keeper restores them.
+        ///
+        /// The channels must exist until the given time (UNIX milliseconds), because APNs may still deliver a stored
+        /// message. 0: APNs stores none.
         case ended(storedUntilWallMilliseconds: Int64)
         /// The store may have lost the audience's channels: the keeper looks for them, and writes those that exist into
         /// the audience's hash. It creates none.
@@ -41,9 +43,11 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns those of the rule's environments in which `channels` has no channel: bit `n` stands for the environment
-    /// with the raw value `n`. The audience should have a channel in each of these if the rule includes the audience
-    /// (`includes`), or if a command requests the channel.
+    /// Returns the environments of this rule in which the audience has no channel yet. Bit `n` of the result is the
+    /// environment with the raw value `n`.
+    ///
+    /// Call this only for an audience that should have channels: the rule includes the audience (`includes`), or a
+    /// command requests a channel.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

@@ -13,7 +13,8 @@ import Numbers
 /// is read again, and the push is sent. While APNs accepts no push, the core tries again until the state expires. (R18)
 ///
 /// Known issue (K24): after the registration has settled, the push is lost if the process ends, if the registration's
-/// partition moves (`Audiences+MovedJoiners`), or if too many members wait.
+/// partition moves (`Audiences+MovedJoiners`), if too many members wait, or if APNs calls the token dead too often
+/// (``handleRefusedJoinerToken(_:_:now:)``).
 extension Audiences {
     /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
@@ -277,7 +278,7 @@ extension Audiences {
         }
     }
 
-    private mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
+    mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
         letRegistrationSettle(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
@@ -331,19 +332,6 @@ extension Audiences {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
             || isPoolUnavailable(environment, appIndex: appIndex)
-    }
-
-    /// Records that the token of a joiner is dead, and ends the membership change.
-    private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
-        let slot = membershipChanges[change]
-        // Send the push again later in two cases:
-        // - The token may be valid (``mayTokenBeValid(_:_:now:)``).
-        // - The refusal cannot be recorded, because the table of refused members is full.
-        guard !mayTokenBeValid(result, slot.registeredAtWallMilliseconds, now: now), !refusedMembers.isFull else {
-            return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
-        }
-        addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result)
-        endMembershipChange(change)
     }
 
     // MARK: - Timers of joiners

@@ -1,11 +1,12 @@
 public import Delivery
 
-/// Members that wait for a push while the partition of their registration moves.
+/// Members that have joined an audience and wait for a push, while Kafka takes the partition of their registration from
+/// this lane: the partition *moves*.
 ///
-/// Another worker may own the partition meanwhile, and may read that a member has left its audience. So the core gives
-/// up the push a minute later (K24). But most rebalances give the partition back to this lane within seconds, because
-/// the assignor gives up all partitions first. Then the wait has no limit again, unless another worker may have settled
-/// records of the partition meanwhile.
+/// Another worker may then own the partition, and may read that a member has left its audience. So the core gives up
+/// the push a minute later (K24). But in most rebalances this lane loses the partition only for seconds, because the
+/// assignor gives up all partitions first. When the partition is back, the wait has no limit again, unless another
+/// worker may have settled records of the partition.
 extension Audiences {
     /// How long the core still tries to send the push after the registration's partition has moved.
     private static var giveUpMovedJoinerAfterMilliseconds: Int64 { 60_000 }
@@ -20,24 +21,26 @@ extension Audiences {
         now: Moment
     ) {
         forEachChange(ofRegistrationsPartition: partition) { slot in
-            // An earlier move has limited this wait, and another worker may have settled records since. So the limit
-            // and the offset of that move still apply, even if the partition has come back.
+            // If an earlier move has limited this wait, keep the limit and the offset of that move. Another worker may
+            // have settled records since then, even if the partition was back meanwhile.
             guard slot.waitEndMilliseconds == .max else { return }
             slot.waitEndMilliseconds = now.monotonicMilliseconds + Self.giveUpMovedJoinerAfterMilliseconds
             slot.settledEndOffset = settledEndOffset
         }
     }
 
-    /// Removes the limits that ``limitJoinerWaits(ofRegistrationsPartition:settledEndOffset:now:)`` has set for this
-    /// partition, if no other worker can have settled a record that this lane had not settled. Called when the lane
-    /// gets the partition.
+    /// Called when the lane gets the partition. Removes the limits that
+    /// ``limitJoinerWaits(ofRegistrationsPartition:settledEndOffset:now:)`` has set, if surely no other worker has
+    /// settled a record that this lane had not settled.
     ///
-    /// Another worker may have settled such a record, and may have died before it committed the offset. So a limit
-    /// stays if the group could have noticed such a death before the partition comes back.
+    /// The offset alone does not prove this: another worker may have settled such a record, and died before it
+    /// committed the offset. The group notices a death only after the session timeout. So a limit is removed only if
+    /// the partition comes back sooner.
     ///
     /// - Parameters:
     ///   - offset: where the lane begins to read.
-    ///   - areLaterRecordsSettled: whether the lane will skip some of the records from this offset on.
+    ///   - areLaterRecordsSettled: whether the lane will skip some of the records from this offset on. If so, no limit
+    ///     is removed.
     public mutating func continueJoinerWaits(
         ofRegistrationsPartition partition: Int32,
         from offset: Int64,

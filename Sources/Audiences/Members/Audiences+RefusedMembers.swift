@@ -66,8 +66,37 @@ extension Audiences {
         outgoingRecords.append(record)
     }
 
-    /// Records that the token of a member which has just joined is dead.
-    mutating func addRefusedJoiner(_ slot: MembershipChangeSlot, of audience: AudienceDigest, _ result: PushResult) {
+    /// How often APNs may call a joiner's token dead although it may be valid. The pauses after the refusals are some
+    /// minutes together. APNs knows a new registration by then, so the token is dead: perhaps its server registers
+    /// stored tokens again, with the current time.
+    private static var deadTokenRefusalsMax: UInt8 { 12 }
+
+    /// Records that the token of a joiner is dead, and ends the membership change. Sends the push again later in two
+    /// cases:
+    /// - The token may be valid (``mayTokenBeValid(_:_:now:)``). After ``deadTokenRefusalsMax`` such refusals the
+    ///   change ends, and nothing is recorded (K24).
+    /// - The refusal cannot be recorded, because the table of refused members is full.
+    mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
+        let slot = membershipChanges[change]
+        let isPossiblyValid = mayTokenBeValid(result, slot.registeredAtWallMilliseconds, now: now)
+        if isPossiblyValid {
+            membershipChanges[change].deadTokenRefusalCount += 1
+            guard membershipChanges[change].deadTokenRefusalCount < Self.deadTokenRefusalsMax else {
+                return endMembershipChange(change)
+            }
+        }
+        guard !isPossiblyValid, !refusedMembers.isFull else {
+            return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
+        }
+        addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result)
+        endMembershipChange(change)
+    }
+
+    private mutating func addRefusedJoiner(
+        _ slot: MembershipChangeSlot,
+        of audience: AudienceDigest,
+        _ result: PushResult
+    ) {
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,

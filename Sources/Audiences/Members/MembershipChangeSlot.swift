@@ -85,13 +85,14 @@ struct MembershipChangeSlot: LinkedSlot {
     var nextInList = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
-    /// When the chosen state expires, UNIX seconds; -1: none was chosen yet. The state itself may have been released
-    /// since.
+    /// When the chosen state expires, UNIX seconds; -1: none was chosen yet. The slot of the state may be free by now.
     var stateExpirationSeconds: Int64 = -1
     /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet, or the
     /// states must be requested again.
     var lastStateReplyAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
+    /// How often APNs has called the token dead although it may be valid (``Audiences/mayTokenBeValid(_:_:now:)``).
+    var deadTokenRefusalCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberToSettle()``, after which `Delivery` settles the
     /// member's registration. Each change queues its member once.
     var mayRegistrationSettle = false
@@ -99,8 +100,9 @@ struct MembershipChangeSlot: LinkedSlot {
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
-    /// After this time the core gives up the push, because the registration's partition has moved (monotonic
-    /// milliseconds); `.max`: it has not moved, or it has come back and nobody else can have settled its records.
+    /// When the core gives up the push, because the registration's partition has moved (monotonic milliseconds,
+    /// `Audiences+MovedJoiners`). `.max`: the partition has not moved, or it has come back and no other worker can have
+    /// settled its records.
     var waitEndMilliseconds: Int64 = .max
     /// Below this offset, all records of the partition were settled when the partition moved; `.min`: it has not moved.
     var settledEndOffset: Int64 = .min
@@ -225,12 +227,12 @@ struct NewestStateRequest: BitwiseCopyable {
 /// Names the newest state of one audience by the index of its slot in `Audiences.newestStates`.
 typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 
-/// The newest state of an audience, as one reply of the store brought it. All members that have joined the audience and
-/// wait for a push with this state share the slot.
+/// The newest state of an audience, from a reply of the store. All members that have joined the audience and wait for a
+/// push with this state share the slot.
 struct NewestStateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64
-    /// When the state expires, UNIX seconds. It is not sent after this time.
+    /// When the state expires, UNIX seconds. The core does not send the state after this time.
     let expirationSeconds: Int64
     /// The expiration that the state's command names, UNIX seconds; -1: it names none.
     let ownExpirationSeconds: Int64
@@ -246,8 +248,8 @@ struct NewestStateSlot: BitwiseCopyable {
         isEnd = reply.isEnd
         self.body = body
         expirationSeconds = reply.expirationSeconds
-        // Redis keeps one time for both kinds of expiration. If it is the time at which the state is too old, the
-        // command names no expiration.
+        // A state expires at the time that its command names or, without such a time, when it is too old. Redis stores
+        // only the result. If this is the time at which the state is too old, the command names none.
         let expirationByAgeSeconds = AgeRules.stateExpirationSeconds(
             timestamp: version.timestamp,
             isEnd: reply.isEnd,

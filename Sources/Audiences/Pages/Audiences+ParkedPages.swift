@@ -4,13 +4,15 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the previous owner of the partition had parked,
 /// and members that were read too long ago.
 extension Audiences {
-    /// How long a round in the phase `restoring` waits if too few places are free for its parked members. Then it tries
-    /// again to read them.
+    /// The pause of a round in the phase `restoring` if too few places are free for its parked members. After the
+    /// pause, the round tries again to reserve them.
     private static var parkingPlacePauseMilliseconds: Int64 { 100 }
 
-    /// Reads the members that the partition's previous owner had parked, one after the other, before anything is sent.
-    /// Begins only when places for all of them are free, and reserves these places. Otherwise two rounds could each
-    /// park a part of their members, and then wait forever for each other's places.
+    /// Reads the members that the partition's previous owner had parked, one after the other. The round (in the phase
+    /// `restoring`) sends nothing before they are all read.
+    ///
+    /// The reading begins only when there are free places for all these members, and reserves the places. Otherwise two
+    /// rounds could each park a part of their members, and then wait forever for each other's places.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -119,14 +121,14 @@ extension Audiences {
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
-        // This seldom costs time: a round stops one lap above its lowest parked member, so the discarded members might
-        // have to wait for this parked member anyway.
+        // This seldom costs time: the round may go only one lap above its lowest parked member. So these members might
+        // have to wait for the parked member anyway.
         if !hasRoomForPage(of: round) { discardUnsentMembers(of: round, offersRoom: false) }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         guard hasRoomForPage(of: round) else {
-            // Queue the round, because each page that is freed goes to the queued rounds at once. If another member
-            // waits already, it keeps its turn. Otherwise members of the app's two pools could take the turn from each
-            // other again and again.
+            // Queue the round, because each page that is freed goes to the queued rounds at once. If another parked
+            // member of the round already waits for a page, it stays the one that waits. Otherwise members of the app's
+            // two pools could replace each other again and again.
             if rounds[round].members.parkedMemberAwaitingPage == .null {
                 rounds[round].members.parkedMemberAwaitingPage = member
             }
@@ -147,11 +149,10 @@ extension Audiences {
     }
 
     /// Whether a parked member of the round may be waiting for its page. Such a round must send soon after the page has
-    /// come, because otherwise the member becomes too old again.
+    /// come. Otherwise the member becomes too old again.
     ///
-    /// The result is also true while it is being recorded that APNs has refused a member's push, because
-    /// `refusedOrReadAgainCount` counts such members too. Then the round may come to the front of the send queue
-    /// without need, which does no harm.
+    /// The result may also be true without such a member: `refusedOrReadAgainCount` also counts members whose refused
+    /// push is being recorded. Then the round may come to the front of the send queue without need, which does no harm.
     func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
         rounds[round].members.refusedOrReadAgainCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
     }

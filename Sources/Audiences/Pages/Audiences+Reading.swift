@@ -269,8 +269,8 @@ extension Audiences {
         if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
-    /// Frees a page that is done, and requests the page that follows in its segment before another round can take the
-    /// room. So even a round that may have only one page always makes progress.
+    /// Frees a page that is done, and at once requests the page that follows in its segment. So no other round can take
+    /// the freed room, and even a round that may have only one page always makes progress.
     private mutating func readNextPage(from startPosition: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex)
     {
         freePage(donePage)

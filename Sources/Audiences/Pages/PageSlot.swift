@@ -201,8 +201,8 @@ enum MemberProgress: BitwiseCopyable {
     case parked
     /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
     case refused
-    /// The command does not concern this member: it is an activity and the command is a start, or it is a device and
-    /// the command is an update or end.
+    /// The command does not concern this member. A start does not concern an activity, and an update or end does not
+    /// concern a device.
     case notAddressed
     case done(MemberOutcome)
 }

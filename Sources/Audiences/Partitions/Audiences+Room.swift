@@ -60,13 +60,17 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Makes room for a broadcast if it can: if all slots for channels are in use, frees the slot of an idle channel.
-    /// Returns whether the core can take the broadcast, or must pass it over.
+    /// Makes room for a new broadcast if it can: if all slots for channels are in use, frees the slot of an idle
+    /// channel. Returns whether the core can take the broadcast. If not, the caller passes it over.
     ///
-    /// A broadcast is passed over while its channel's partition is being revoked. Otherwise a state could be lost:
-    /// 1. The channel has dropped its waiting broadcast.
-    /// 2. The record of this broadcast is read again, from another partition.
-    /// 3. The channel settles the record as a repetition, although the state was never sent.
+    /// False in these cases:
+    /// - The table of broadcasts is full, or the record's partition is not assigned.
+    /// - An earlier record of the app in this partition was passed over.
+    /// - The app's records use too much of the room (`mayAddVersionOrBroadcast`).
+    /// - All slots for channels are in use, and none is idle.
+    /// - The partition of the broadcast's channel is being revoked, so the channel has dropped the broadcast that
+    ///   waited. The record of that dropped broadcast may be read again from another partition. Taken now, it would
+    ///   settle as a repetition, although its state was never sent.
     mutating func ensureRoomForBroadcast(
         _ key: ChannelKey,
         at offset: Int64,
@@ -253,8 +257,9 @@ extension Audiences {
         }
     }
 
-    /// Settles passed-over records that no longer exist: the partition is being read again, and the log has no record
-    /// at their offsets any more.
+    /// Settles passed-over records that Kafka has deleted. Called when a record at `offset` is read. While a partition
+    /// is being read again, the records come in order. So if the lane has not got a passed-over record directly below
+    /// `offset`, the log no longer has this record.
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let endOffset = partition.pointee.ledger.nextOffset
         for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: endOffset)

@@ -18,8 +18,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var passedOverRecords: PassedOverRecords
     /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet.
     var lastRewindAtMilliseconds = Int64.min
-    /// When the partition's last record was received (monotonic milliseconds). A round that waits for versions of the
-    /// partition's previous owner waits longer while records still come, because these may bring the versions.
+    /// When the partition's last new record was received (monotonic milliseconds); records that were received before do
+    /// not count. A round that waits for versions of the partition's previous owner waits longer while records come,
+    /// because these may bring the versions.
     var lastRecordAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {

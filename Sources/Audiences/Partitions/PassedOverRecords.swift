@@ -23,8 +23,7 @@ struct PassedOverRecords: ~Copyable {
     /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The core receives no
     /// record from this offset on, until the partition is read again.
     private(set) var firstOffsetBeyondLedger: Int64?
-    /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
-    /// read again.
+    /// While the partition is being read again: the offset that is expected next. Otherwise `.max`.
     private(set) var expectedOffset = Int64.max
 
     init(windowOffsetCount: Int) { self.windowOffsetCount = windowOffsetCount }
@@ -46,10 +45,11 @@ struct PassedOverRecords: ~Copyable {
         lowestRecordOfEachApp.first { $0.appIndex == appIndex }?.offset
     }
 
-    /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there is none.
+    /// Returns the offset from which to read again: the lowest entry of all apps that `hasRoom` accepts. Nil if there
+    /// is none.
     ///
-    /// While the partition is being read again, only records below ``expectedOffset`` count. The reading will reach the
-    /// later records anyway, and a jump to one of them would skip the records in between.
+    /// While the partition is being read again, only records below ``expectedOffset`` count. The later records will
+    /// come anyway, and a jump to one of them would skip the records in between.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowestRecordOfEachApp.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
@@ -77,9 +77,11 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. If the record was its app's
-    /// ``LowestRecord``, the app then has none, until another record of the app is passed over. The reading that is
-    /// under way will reach the app's later records too.
+    /// Removes a record, because the core has taken it or the log no longer has it.
+    ///
+    /// If the record was the app's ``LowestRecord``, the app then has none, until another record of the app is passed
+    /// over. No later record needs to be noted instead: the partition is being read again, so the app's later records
+    /// will come too.
     ///
     /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
     mutating func remove(_ offset: Int64) {

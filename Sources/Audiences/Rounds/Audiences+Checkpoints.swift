@@ -8,7 +8,8 @@ extension Audiences {
     mutating func queueCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
-        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && hasNoMembersUnderWay(round))
+        let mayRecord =
+            slot.phase == .running || slot.phase == .restoring || (isFinal && areAllMemberOutcomesKnown(round))
         let hasUnrecordedChanges = slot.checkpoints.hasUnrecordedChanges
         let isNeededNow = isFinal || hasVersionAwaitingCheckpoint(round)
         let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)

@@ -4,9 +4,9 @@ import LiveActivity
 /// How a range version (``RangeVersionSlot``) is finished: its counts are recorded, Kafka gets its result, and its
 /// record settles.
 extension Audiences {
-    /// Counts the member at this position in each version under way that has the position in its window: in
-    /// `sentVersion` as `outcome`, in the other versions as `superseded`. Also counts the outcome for the app's
-    /// metrics.
+    /// Counts the outcome of the member at this position. The push or start brought `sentVersion`, so this version
+    /// counts `outcome`. Each other version under way whose window has the position counts `superseded`. The app's
+    /// metrics count `outcome`, too.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -38,8 +38,9 @@ extension Audiences {
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
-            // An empty window has no members of its own. So do not wait for parked members, which may stay parked for
-            // hours, except while the version is being pushed to one from the window of an older version.
+            // An empty window has no members of its own. But the version may be on its way to a parked member of an
+            // older version's window. Wait only for such a push, and not for the other parked members, which may stay
+            // parked for hours.
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.phase == .underWay, hasPassedAll || isEmpty {

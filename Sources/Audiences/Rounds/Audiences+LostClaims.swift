@@ -2,17 +2,17 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Rounds (``RoundSlot``) whose claim is lost: another worker has claimed the range, or the store has lost the claim.
-/// In a failover, the store may lose only this worker's newest claim. The worker claims the range again after a pause.
+/// Rounds (``RoundSlot``) whose claim is lost: the store does not have this worker's newest claim for the range. In all
+/// three cases, the worker claims the range again after a pause:
+/// - The store has another worker's claim. For a while two workers may believe that they own the same partition, and
+///   the previous owner's claim may reach the store last. The current owner must get its rounds back. The pause grows
+///   with each loss, so that the two workers do not keep taking a round from each other.
+/// - The store has an older claim. After a failover, the store may lack only its newest writes. No members are lost.
+/// - The store has no claim. It has lost its data, and pages that were read since had no members. So the round also
+///   waits until the registrations of all workers have brought the members back, or until a limit. Then it continues
+///   from its last checkpoint. Members that it had reached after this checkpoint get the same state once more. (R26)
 ///
-/// For a while two workers may believe that they own the same partition, and the previous owner's claim may reach the
-/// store last. The current owner must get its rounds back. The pause grows with each loss, so that the two workers do
-/// not keep taking a round from each other.
-///
-/// If the store has no claim at all, it has lost its data, and pages that were read since had no members. So the round
-/// waits until the registrations of all workers have brought the members back, or until a limit. Then it continues from
-/// its last checkpoint. Members that it had reached after this checkpoint get the same state once more. A round that
-/// begins while members are missing waits too. (R26)
+/// A round that begins while members are missing waits too.
 ///
 /// In a cluster, another server may have lost the members, and the claim is intact. Then the round reads its pages
 /// again (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
@@ -22,13 +22,14 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// A loss that comes after a claim was held for longer than this counts as the first again
-    /// (`consecutiveLossCount`). The time is twice the longest pause. So while two workers take a round from each
-    /// other, the count continues: neither holds the round longer than the longest pause.
+    /// If a claim was held for longer than this, its loss counts as the first again (`consecutiveLossCount`). The time
+    /// is twice the longest pause. While two workers take a round from each other, neither holds the round for longer
+    /// than the longest pause, so the count goes on.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
-    /// Called when the store does not have this worker's newest claim for the round's range. The store has another
-    /// worker's claim, an older claim (after a failover), or no claim. Only in the last case are members lost too.
+    /// Called when the store does not have this worker's newest claim for the round's range.
+    ///
+    /// - Parameter areMembersLost: whether the store has no claim at all, so that members are lost too.
     ///
     /// Known issue (K4): after partitions were added to the fan-out topic, two workers may have versions of the same
     /// range, and claim the range from each other. Phones get the newest state in the end, but the worker that loses
@@ -140,7 +141,7 @@ extension Audiences {
         guard wait != .underWay else {
             return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
-        guard hasNoMembersUnderWay(round), !hasFinishingVersion(round) else { return }
+        guard areAllMemberOutcomesKnown(round), !hasFinishingVersion(round) else { return }
         if wait == .reachedLimit {
             rounds[round].claim.memberWaitCount = Self.memberWaitsMax
             rounds[round].claim.hasReachedMemberWaitLimit = true
@@ -158,11 +159,12 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Called when a round is abandoned. After partitions were added to the fan-out topic, the round may have records
-    /// of other partitions than its own. Notes such a record as dropped at once if its version is under way, although
-    /// pushes of the round may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the
-    /// record's partition, it reads the record again. Then a member whose push is in flight now gets the state a second
-    /// time.
+    /// Called when a round is abandoned. Notes each version under way as dropped if its record is of another partition
+    /// than the round. A round has such versions only after partitions were added to the fan-out topic.
+    ///
+    /// Pushes of these versions may still be in flight, and the core does not wait for them
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the record's partition, the lane reads the record
+    /// again. A member whose push is in flight now then gets the state twice.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -144,14 +144,14 @@ extension Audiences {
         }
     }
 
-    /// Ends the wait for the versions that the partition's previous owner had under way, if the wait was long enough.
-    /// Returns whether the wait has ended; if not, sets the round's timer.
+    /// Ends the round's wait for the versions that the partition's previous owner had under way, if the round has
+    /// waited long enough. Returns whether the wait has ended. If not, sets the round's timer.
     ///
-    /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
-    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) A version
-    /// whose record comes after the wait passes all members again.
+    /// The wait ends when the partition has brought no record for `newerVersionWaitMillisecondsMax`. It lasts at least
+    /// this long after the reply to the claim, and at most `versionsOfPreviousOwnerWaitMillisecondsMax`. (R4) If a
+    /// version's record comes after the wait, the version passes all members again.
     ///
-    /// The record may never come. For example, partitions were added to the fan-out topic, and the previous owner read
+    /// Some records never come. For example, partitions were added to the fan-out topic, and the previous owner read
     /// the record from another partition and settled it there.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
@@ -229,14 +229,15 @@ extension Audiences {
 
     /// Whether the outcomes of all pushes that were sent are known, so that a checkpoint can have them: no push or
     /// start is under way, no refused member is being recorded, and no parked member is being read again.
-    func hasNoMembersUnderWay(_ round: RoundIndex) -> Bool {
+    func areAllMemberOutcomesKnown(_ round: RoundIndex) -> Bool {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrReadAgainCount == 0
     }
 
     /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)
     mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isClaimOrCheckpointOutstanding, slot.versions.lateVersionCount == 0, hasNoMembersUnderWay(round)
+        guard !slot.isClaimOrCheckpointOutstanding, slot.versions.lateVersionCount == 0,
+            areAllMemberOutcomesKnown(round)
         else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return

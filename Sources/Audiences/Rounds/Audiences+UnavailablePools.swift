@@ -102,8 +102,8 @@ extension Audiences {
         return now.monotonicMilliseconds + max(waitMilliseconds, Self.giveUpCheckIntervalMilliseconds)
     }
 
-    /// Returns until when APNs would store a push of this version that was sent at its admission, UNIX seconds. The
-    /// stale date does not count.
+    /// Returns the time until which APNs would store a push of this version if the push had been sent at the version's
+    /// admission (UNIX seconds). The stale date does not count.
     private func storedUntilSeconds(_ rangeVersion: RangeVersionIndex) -> Int64 {
         let record = rangeVersions.address(of: rangeVersion).pointee.record
         return sentExpirationSeconds(

@@ -75,8 +75,9 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Whether the record's partition was released after the record was read. Such a record stays in memory if a round
-    /// or channel of another partition has it, which occurs after partitions were added to the fan-out topic.
+    /// Whether the record's partition was released after the record was read. Usually the record is then dropped. But
+    /// after partitions were added to the fan-out topic, a round or channel of another partition may have the record.
+    /// It then stays in memory.
     func isPartitionReleased(of record: FanoutRecord) -> Bool {
         partitions.partition(record.partitionIndex, assignmentEpoch: record.assignmentEpoch) == nil
     }
@@ -91,8 +92,9 @@ extension Audiences {
         )
     }
 
-    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time. The policy's
-    /// times and the stale date say only how long APNs stores a push (``sentExpirationSeconds(of:from:)``). (R18)
+    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time. (R18) The
+    /// policy's times and the stale date do not count here. They say only how long APNs stores a push
+    /// (``sentExpirationSeconds(of:from:)``).
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         AgeRules.stateExpirationSeconds(
             timestamp: record.version.timestamp,

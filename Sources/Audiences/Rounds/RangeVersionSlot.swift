@@ -65,9 +65,11 @@ struct RangeVersionSlot: LinkedSlot {
     var alternativeBody = HeapBytes.none
     /// The bytes of the carried alert in `alternativeBody`.
     var carriedAlertByteRange = ByteRange.absent
-    /// The positions with the carried alert: the first, and one above the last. Both are 0 if no alert is carried. They
-    /// are one whole lap, from the start of the version that brought the alert, even if that version was closed
-    /// earlier.
+    /// The positions of the members that get the carried alert, from the start position to below the end position. Both
+    /// are 0 if no alert is carried.
+    ///
+    /// They are one whole lap, from the start of the version that brought the alert. This version may have been closed
+    /// earlier: then the newer version carries the alert to the remaining members.
     var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
@@ -78,8 +80,8 @@ struct RangeVersionSlot: LinkedSlot {
     var counts = MemberOutcomeCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
-    /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is
-    /// not written before a checkpoint with this revision is recorded. (R29)
+    /// The value of ``RoundCheckpoints/revision`` when the version entered the phase `awaitingCheckpoint`. The
+    /// version's result is written only after a checkpoint with this revision is recorded. (R29)
     var completionRevision: UInt64 = 0
     /// In the phase `finishing`: how many calls to Redis and records for Kafka are not acknowledged yet. These are the
     /// version's counts, its result, and perhaps the result of the whole command. (R9)

@@ -4,10 +4,10 @@ import Numbers
 
 /// Records that this core produces.
 extension Audiences {
-    /// The maximum number of records for one topic that are on their way to Kafka. Each topic has its own places: a
-    /// topic that takes no writes for hours must not keep the records of the other topics from Kafka.
+    /// The maximum number of records for one topic that are on their way to Kafka. Each topic has a limit of its own.
+    /// So if one topic takes no writes for hours, the records of the other topics still reach Kafka.
     ///
-    /// A fan-out record counts already while it is queued.
+    /// A fan-out record counts as soon as it is queued.
     public static var unacknowledgedRecordsPerTopicMax: Int { 1_024 }
     /// The maximum number of records that are on their way to Kafka: fan-out records, starts, results and
     /// invalidations.
@@ -151,8 +151,8 @@ extension Audiences {
         }
     }
 
-    /// Composes a result of a fan-out record's command. `write` gets the fields that name the command, and writes the
-    /// result's JSON.
+    /// Composes a result of the command that a fan-out record brought. `write` writes the result's JSON. Its first
+    /// parameter has the fields that name the command.
     mutating func composeResult(
         of subject: ResultSubject,
         _ record: FanoutRecord,

@@ -14,8 +14,8 @@ package enum RecordKey {
         var attributesType: String?
     }
 
-    /// In a command to a channel, `channel` is an id. In a command to an audience, it is true or false, and gives no
-    /// id.
+    /// The field `channel` of a command. In a command to a channel, the field is the channel's id. In a command to an
+    /// audience, the field is true or false, and `identifier` is nil.
     private struct Channel: Decodable {
         var identifier: String?
 

@@ -78,7 +78,7 @@ final class Demo {
 
     func runAllPhases() throws(LabError) -> DemoFigures {
         defer { progressDisplay.erase() }
-        let phones = try startDeployment()
+        let phones = try startDeploymentWithPhones()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
@@ -126,7 +126,8 @@ final class Demo {
 
     // MARK: - Before the season
 
-    private func startDeployment() throws(LabError) -> SimulatedPhones {
+    /// Starts all processes, and returns the phones of the simulator.
+    private func startDeploymentWithPhones() throws(LabError) -> SimulatedPhones {
         progressDisplay.printLine(
             "Starting a Kafka broker, a redis-server, a simulated APNs with phones, and one worker, all on loopback."
         )

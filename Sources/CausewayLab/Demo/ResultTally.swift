@@ -50,6 +50,8 @@ struct ResultTally {
     /// Returns how many commands to audiences have this outcome of their fan-out.
     func fanoutCount(of outcome: FanoutOutcome) -> Int { fanoutCounts[Int(outcome.rawValue)] }
 
+    /// Counts one record of the results topic.
+    ///
     /// - Parameter isFreshnessCounted: whether the command counts in ``freshness``. False before the season, because
     ///   the worker may still be starting.
     mutating func add(_ result: ScannedResult, isFreshnessCounted: Bool) {

@@ -135,7 +135,6 @@ final class Deployment {
 
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
-    /// - Throws: an error if any process of the deployment has ended.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in processesExceptWorker + (worker.map { [$0] } ?? []) {
             if let exitStatus = process.poll() { throw process.makeError(exitStatus.eventText) }

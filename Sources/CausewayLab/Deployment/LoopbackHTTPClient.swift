@@ -10,8 +10,8 @@ struct LoopbackHTTPClient {
     /// The server's name in errors.
     var serverName = "the simulator"
 
-    /// - Throws: an error if no complete HTTP response of at most `responseBodyBytesMax` arrives within the time limit.
-    ///   A response with any status is returned.
+    /// Sends a request and returns the response, whatever its status is. Throws an error if no complete HTTP response
+    /// of at most `responseBodyBytesMax` arrives within the time limit.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),

@@ -94,7 +94,6 @@ final class FanoutDeployment {
         return configuration.yaml
     }
 
-    /// - Throws: an error if any process of the deployment has ended.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         try base.throwIfAnyProcessHasEnded()
         for worker in workers {

@@ -3,8 +3,8 @@ import Numbers
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
-    /// How many per cent of the members the first command had reached when the second command was sent; nil: there was
-    /// only one command.
+    /// When the second command was sent, the first one had reached this share of the members, in per cent. Nil: there
+    /// was only one command.
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until all registrations were settled.
     var joinSeconds: Double
@@ -44,7 +44,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Phones that got a state older than the one that they showed.
     var phonesBackInTime: Int
     var phonesAlertedTwice: Int
-    /// Phones on which the alert of the goal did not ring: the number of members minus the number of alerts that rang.
+    /// Phones on which the alert of the first command did not ring: the number of members minus the number of alerts
+    /// that rang.
     var phonesWithoutAlert: Int
 
     /// The keys in the JSON. A key stays as it is when its property is renamed.

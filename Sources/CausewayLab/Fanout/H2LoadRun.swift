@@ -34,7 +34,7 @@ struct H2LoadRun {
         try TextFile.write(String(decoding: body, as: UTF8.self), to: deployment.base.path("body"))
     }
 
-    /// - Returns: microseconds of h2load's CPU time for each push.
+    /// Runs h2load until it has sent all pushes, and returns the microseconds of CPU time that it used for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
         let microsecondsBefore = ProcessCPUTime.endedChildrenCPUMicroseconds
         let log = deployment.base.path("h2load.log")

@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action disturbs the simulated APNs; then the page's sampler carries it out. The run carries out the
-    /// other actions, or `SimulatorPage` if there is no run.
+    /// Whether the action disturbs the simulated APNs. The page's sampler carries out such an action. The run carries
+    /// out all other actions; without a run, `SimulatorPage` does this.
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
@@ -26,8 +26,8 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The disturbances that visitors have switched on. Each ends after its duration, because the visitor may leave the
-/// page.
+/// The disturbances that visitors have begun and that still last. Each ends by itself after its duration, because the
+/// visitor may have left the page.
 struct PageDisturbances: Equatable {
     /// One step that must be carried out now.
     enum Step: Equatable {

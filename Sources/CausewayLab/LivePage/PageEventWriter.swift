@@ -27,6 +27,8 @@ struct PageEventWriter {
         return nil
     }
 
+    /// Returns the bytes of one server-sent event for the page.
+    ///
     /// - Parameters:
     ///   - screens: the response to `GET /screens`; nil if no simulator responds.
     ///   - hasAllPhones: whether `screens` has all phones. If so, the page forgets the phones that it showed before.

@@ -44,8 +44,7 @@ struct PageViewers<Stream> {
     /// Sends one event to each viewer. Viewers with the same cursor get the same event.
     ///
     /// If the number of phones has changed, the next event of every viewer has all phones, because the number decides
-    /// which phones the page shows in full. This includes a viewer whose stream had no room, and one whose event was
-    /// made when the new number was already known.
+    /// which phones the page shows in full.
     ///
     /// - Parameters:
     ///   - makeEvent: makes the event with the changes since a cursor. Its second argument is the number of phones that

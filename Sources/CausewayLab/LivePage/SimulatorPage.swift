@@ -71,8 +71,8 @@ final class SimulatorPage: Sendable {
         server.stop()
     }
 
-    /// Allows the actions that are possible now. Sets the texts that the page shows for actions: why an action is not
-    /// possible, and which worker a visitor may kill.
+    /// Tells the page which actions are possible now, and why the others are not. Also tells the page which worker a
+    /// visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func updateAllowedActions(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {

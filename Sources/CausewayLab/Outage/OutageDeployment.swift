@@ -17,8 +17,9 @@ final class OutageDeployment {
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, and the time by which each must have ended. If a process of the deployment was frozen
-    /// (SIGSTOP) at the SIGTERM, the worker may end with any exit code.
+    /// The workers that got SIGTERM, by their numbers, and the time by which each must have ended.
+    /// `wasAnyProcessFrozen` says whether a process of the deployment was frozen (SIGSTOP) when the worker got SIGTERM.
+    /// Then the worker may end with any exit code.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasAnyProcessFrozen: Bool)] =
         [:]
     /// The failures of workers that this deployment has noticed, as text.
@@ -317,7 +318,7 @@ final class OutageDeployment {
     /// The process ids of the running workers.
     var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
-    /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
+    /// Throws an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
             if let exitStatus = process.poll() { throw process.makeError(exitStatus.eventText) }

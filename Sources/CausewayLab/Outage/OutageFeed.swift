@@ -20,7 +20,9 @@ struct OutageFeed {
         commandCounts = Array(repeating: 0, count: app.activityCount)
     }
 
-    /// Writes the commands that are due. The activities take turns, spread evenly over `commandIntervalMilliseconds`.
+    /// Writes the commands that are due. In each `commandIntervalMilliseconds`, every activity gets one command, and
+    /// the commands are spread evenly over this time. When the app's `durationMilliseconds` are over, every activity
+    /// gets one more command, and the feed is finished.
     ///
     /// - Parameter elapsedMilliseconds: the time since the first command.
     mutating func writeDueCommands(elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
@@ -82,8 +84,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. No two commands have the same state, so the state on a phone or in the
-    /// push log shows its command.
+    /// Returns the content state of a command. No two commands have the same state. So the state on a phone or in the
+    /// push log shows which command it came from.
     static func contentState(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

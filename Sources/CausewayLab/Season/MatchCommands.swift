@@ -12,12 +12,12 @@ struct MatchCommands {
     /// The state that the phones show at the end.
     let finalState: MatchState
 
-    /// Returns the beginning of an activity's id; the follower's number completes the id. `devicePrefix` does the same
-    /// for a device's id.
+    /// The id of a follower's activity is `activityPrefix` and the follower's number. The id of the follower's device
+    /// is `devicePrefix` and this number.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 
-    /// Returns the beginning of a command's id, before the follower's number.
+    /// The id of a command to one follower is this prefix and the follower's number.
     static func identifierPrefix(of match: Match, sequence: Int) -> String {
         "\(sequence)/\(activityPrefix(of: match))"
     }

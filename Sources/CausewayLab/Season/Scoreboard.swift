@@ -3,9 +3,9 @@ struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
 
-    private var inningsLegalBallCount = 0
+    private var legalBallCountInInnings = 0
     private var over = 0
-    private var overLegalBallCount = 0
+    private var legalBallCountInOver = 0
     private var overSymbols: [String] = []
     private var batters: [String: MatchState.Batter] = [:]
     private var bowlers: [String: MatchState.Bowler] = [:]
@@ -27,7 +27,7 @@ struct Scoreboard {
         if ball.innings + 1 != state.innings { changeInnings() }
         if ball.over != over || state.phase != .live {
             over = ball.over
-            overLegalBallCount = 0
+            legalBallCountInOver = 0
             overSymbols.removeAll(keepingCapacity: true)
         }
         state.phase = .live
@@ -35,8 +35,8 @@ struct Scoreboard {
         let isWicket = ball.dismissal?.countsAsWicket ?? false
         if isWicket { state.wickets += 1 }
         if ball.legality == .legal {
-            inningsLegalBallCount += 1
-            overLegalBallCount += 1
+            legalBallCountInInnings += 1
+            legalBallCountInOver += 1
         }
         creditPlayers(ball)
         let symbol = ball.symbol
@@ -44,8 +44,8 @@ struct Scoreboard {
         state.lastBall = symbol
         state.thisOver = overSymbols.joined(separator: " ")
         state.overs = oversText
-        if inningsLegalBallCount > 0 {
-            state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, inningsLegalBallCount)
+        if legalBallCountInInnings > 0 {
+            state.runRateHundredths = Hundredths.ratio(state.runs * Match.ballsPerOver, legalBallCountInInnings)
         }
         updateChase()
     }
@@ -64,7 +64,7 @@ struct Scoreboard {
     /// The length of the innings so far: `12.3` means twelve complete overs (six legal balls each) and three legal
     /// balls. An over to which an umpire adds a seventh legal ball by mistake counts as complete.
     private var oversText: String {
-        overLegalBallCount >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(overLegalBallCount)"
+        legalBallCountInOver >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(legalBallCountInOver)"
     }
 
     private mutating func changeInnings() {
@@ -76,7 +76,7 @@ struct Scoreboard {
             bowlingTeam: first.battingTeam
         )
         state.firstInnings = first.score
-        inningsLegalBallCount = 0
+        legalBallCountInInnings = 0
         batters.removeAll(keepingCapacity: true)
         bowlers.removeAll(keepingCapacity: true)
         updateChase()
@@ -101,7 +101,7 @@ struct Scoreboard {
     private mutating func updateChase() {
         guard state.innings == 2, let target = match.chase.target, let balls = match.chase.balls else { return }
         let runsNeeded = max(0, target - state.runs)
-        let ballsLeft = max(0, balls - inningsLegalBallCount)
+        let ballsLeft = max(0, balls - legalBallCountInInnings)
         let rate = runsNeeded > 0 && ballsLeft > 0 ? Hundredths.ratio(runsNeeded * Match.ballsPerOver, ballsLeft) : nil
         state.chase = MatchState.Chase(
             target: target,

@@ -15,7 +15,7 @@ package struct AudienceDemand: Sendable, Equatable {
         activityCount = memberCount
     }
 
-    /// - Throws: ``CapacityError`` that names the first number outside its range.
+    /// Checks all numbers. Throws ``CapacityError`` for the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("audience-members", memberCount, in: 1...1_000_000_000)
         try CapacityError.require("updates-per-minute", commandsPerMinute, in: 1...6_000)

@@ -41,7 +41,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package var fanoutRecordCount: Int64 { rangeCount }
     package var resultRecordCount: Int64 { rangeCount + 1 }
 
-    /// - Throws: ``CapacityError`` that names the first number of the demand outside its range.
+    /// Computes the plan. Throws ``CapacityError`` for the first number of the demand that is outside its range.
     package init(demand: AudienceDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand

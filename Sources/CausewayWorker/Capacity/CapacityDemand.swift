@@ -31,7 +31,7 @@ package struct CapacityDemand: Sendable, Equatable {
         self.activityCount = activityCount
     }
 
-    /// - Throws: ``CapacityError`` that names the first number outside its range.
+    /// Checks all numbers. Throws ``CapacityError`` for the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", pushesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activityCount, in: 1...10_000_000_000)

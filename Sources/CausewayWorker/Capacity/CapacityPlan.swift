@@ -52,7 +52,7 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var kafkaWrittenBytesPerSecond: Int64 = 0
     package private(set) var kafkaStoredGibibytes: Int64 = 0
 
-    /// - Throws: ``CapacityError`` that names the first number of the demand outside its range.
+    /// Computes the plan. Throws ``CapacityError`` for the first number of the demand that is outside its range.
     package init(demand: CapacityDemand, costs: MeasuredCosts = MeasuredCosts()) throws(CapacityError) {
         try demand.validate()
         self.demand = demand

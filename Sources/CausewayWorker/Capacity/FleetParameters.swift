@@ -37,7 +37,7 @@ package struct FleetParameters: Sendable, Equatable {
         )
     }
 
-    /// - Throws: ``CapacityError`` that names the first number outside its range.
+    /// Checks all numbers. Throws ``CapacityError`` for the first number outside its range.
     func validate() throws(CapacityError) {
         try CapacityError.require("pools", poolCount, in: 1...1_020)
         try CapacityError.require("cores-per-pod", processorsPerPod, in: 1...256)

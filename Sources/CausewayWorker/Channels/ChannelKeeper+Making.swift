@@ -32,7 +32,7 @@ extension ChannelKeeper {
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         hasConfiguredChannels: !app.channels.audiences.isEmpty,
-                        channelManagement: ChannelManagement(
+                        channelManagement: ChannelManagementClient(
                             bundleId: app.bundleId,
                             endpoint: ManagementEndpoint(
                                 host: endpoint.managementHost,

@@ -56,7 +56,8 @@ extension ChannelKeeper {
     private static let audienceHashRefreshIntervalMilliseconds: Int64 = 6 * 3_600_000
 
     /// Writes all active channels to the audiences' hashes again if this is due. Without this, admission would forget
-    /// the channel of an audience that gets no command for 25 hours: nothing else writes a published channel again.
+    /// the channel of an audience that gets no command for 25 hours: unless Redis loses data, nothing else writes a
+    /// published channel again.
     private func refreshAudienceHashesIfDue(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure) {
         let appEnvironment = managedEnvironment.appEnvironment
         try convertRedisErrors { () throws(RedisError) in

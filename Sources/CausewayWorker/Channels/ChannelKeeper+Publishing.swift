@@ -183,7 +183,8 @@ extension ChannelKeeper {
         throw makeChangingEntryFailure(entry.audience, "written to the audience's hash")
     }
 
-    /// Makes the failure of a call whose attempts have all failed, because other processes changed the entry each time.
+    /// Makes the failure of a call that gives up, because other processes have changed the entry during each of its
+    /// attempts.
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
         ChannelFailure(
             reason: "the entry of \(audience) in the registry of channels changes while it is \(action)",

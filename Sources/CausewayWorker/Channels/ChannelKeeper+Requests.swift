@@ -117,9 +117,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// Checks about every second whether Redis has lost a registry, and restores it. Waits 5 s after a failure. Runs
-    /// until its task is cancelled. This task does nothing else, because the periodic work may wait for APNs for
-    /// minutes.
+    /// Checks about every second whether Redis has lost a registry or hashes of audiences, and restores them. Waits 5 s
+    /// after a failure. Runs until its task is cancelled. This task does nothing else, because the periodic work may
+    /// wait for APNs for minutes.
     private func repeatRestoration() async {
         let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
         while !Task.isCancelled {
@@ -135,13 +135,20 @@ extension ChannelKeeper {
         }
     }
 
-    /// Restores the registries that Redis has lost, from the channels topic. Reports an error as a ``ChannelEvent`` and
-    /// does not throw it.
+    /// Restores the registries that Redis has lost, from the channels topic, and writes the channels to hashes of
+    /// audiences that it may have lost. The failure of one does not keep the other from being tried.
     ///
-    /// - Returns: whether all registries in use are complete now.
+    /// - Returns: whether all registries in use are complete now, and all hashes are written.
     private func restoreOrReportError() -> Bool {
+        let areRegistriesComplete = reportError { () throws(ChannelFailure) in try restoreIncompleteRegistries() }
+        let areHashesWritten = reportError { () throws(ChannelFailure) in try rewritePossiblyLostHashes() }
+        return areRegistriesComplete && areHashesWritten
+    }
+
+    /// Reports an error as a ``ChannelEvent`` and does not throw it. Returns whether there was none.
+    private func reportError(_ body: () throws(ChannelFailure) -> Void) -> Bool {
         do throws(ChannelFailure) {
-            try restoreIncompleteRegistries()
+            try body()
             return true
         } catch {
             report(.failed(reason: error.reason, app: nil, environment: nil))

@@ -176,6 +176,27 @@ extension ChannelKeeper {
         try restore(managedEnvironments.filter { isKnownToUseChannels($0) })
     }
 
+    /// Writes all active channels to the audiences' hashes again if some of these hashes may be lost
+    /// (``PossibleHashLoss``). After a failure, the next call tries again. Leaves out an incomplete registry, because
+    /// its restoration does the same.
+    func rewritePossiblyLostHashes() throws(ChannelFailure) {
+        if possibleHashLoss.take() {
+            environmentsWithPossiblyLostHashes = Set(managedEnvironments.map(\.appEnvironment))
+        }
+        // End at the first failure, because each further environment could cost the same timeout. The order is random,
+        // so that an environment whose primary is unreachable does not keep out the same others each time. (R22)
+        for appEnvironment in environmentsWithPossiblyLostHashes.shuffled() {
+            let isDone = try convertRedisErrors { () throws(RedisError) -> Bool in
+                guard try registry.isComplete(appEnvironment) else { return true }
+                return try registry.writeActiveChannelsToAudienceHashes(
+                    appEnvironment,
+                    atWallMilliseconds: wallMilliseconds
+                )
+            }
+            if isDone { environmentsWithPossiblyLostHashes.remove(appEnvironment) }
+        }
+    }
+
     /// Whether the configuration gives an audience of the app a channel, or this process has seen that the app uses
     /// channels.
     func isKnownToUseChannels(_ managedEnvironment: ManagedEnvironment) -> Bool {

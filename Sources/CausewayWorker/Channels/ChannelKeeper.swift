@@ -22,7 +22,7 @@ package actor ChannelKeeper {
         /// Whether the configuration gives a channel to some of the app's audiences. Then `causeway.channels` must
         /// exist.
         var hasConfiguredChannels: Bool
-        var channelManagement: ChannelManagement
+        var channelManagement: ChannelManagementClient
     }
 
     /// The interval of the periodic work. This work also looks for a channel that a failed creation has left at APNs.
@@ -65,6 +65,9 @@ package actor ChannelKeeper {
     /// The apps and environments for which this process has seen a complete registry with content, or records on the
     /// channels topic. A look-up completes the registry of any app, so a registry without content shows nothing.
     var environmentsSeenUsingChannels: Set<AppEnvironment> = []
+    nonisolated let possibleHashLoss = PossibleHashLoss()
+    /// The apps and environments whose channels must be written to the audiences' hashes again after a possible loss.
+    var environmentsWithPossiblyLostHashes: Set<AppEnvironment> = []
     /// Why Redis last failed to look up a channel of an app in an environment. Until `endMilliseconds` (monotonic),
     /// further look-ups for commands fail at once with this failure.
     var lookupFailures: [AppEnvironment: (failure: ChannelFailure, endMilliseconds: Int64)] = [:]
@@ -160,8 +163,9 @@ package actor ChannelKeeper {
                 {
                     return currentEntry
                 }
-                // No usable entry: it was deleted, or another worker has changed it. If the audience still has one,
-                // `createIfMissing` creates no channel, and the next pass of the loop reads the entry.
+                // This entry cannot be used any more: it was deleted, or another worker has changed it. If the audience
+                // still has an entry, `createIfMissing` creates no channel, and the next pass of the loop reads that
+                // entry.
             }
             if let failure = creationFailures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)

@@ -5,7 +5,8 @@ extension ChannelRegistry {
     static let completenessField = Array("t:".utf8)
 
     /// No channel is deleted within this time after its restoration, even if its deletion is due. A start may have
-    /// cancelled the deletion only in Redis, which has lost this. Usually, workers read the start again within minutes.
+    /// cancelled the deletion. Only Redis knew this, and Redis may have lost it. Usually, workers read the start again
+    /// within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 1_800_000
     /// How long after the restoration a postponed deletion is due. This time is longer than
     /// ``restoredDeletionDelayMillisecondsMin``. If the two were equal, a second restoration, a little later, would
@@ -30,9 +31,9 @@ extension ChannelRegistry {
         guard !foundCompleteness.isComplete else { return nil }
         let token = foundCompleteness.makeToken()
         if let text = foundCompleteness.text, !foundCompleteness.isToken {
-            // The registry was complete on another run of the server. A worker of an earlier release takes it for
-            // complete until the field has a token. After a deletion, that worker would not restart the restoration
-            // (`restartRestoration`).
+            // The registry was complete before the server restarted or was replaced. A worker of an earlier release
+            // takes the registry for complete until the field has a token. After a deletion, that worker would not
+            // restart the restoration (`restartRestoration`).
             let condition = SharedHashes.FieldCondition(Self.completenessField, text, newValue: token)
             _ = try hashes.addMissingFields(key(appEnvironment), [], if: condition)
         } else {
@@ -99,11 +100,12 @@ extension ChannelRegistry {
         return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
     }
 
-    /// Corrects the entries that a server still had after it lost its newest writes. If the topic has a newer channel
-    /// of an audience, this channel has replaced the entry's. A planned deletion is postponed as in a restored entry.
+    /// Corrects the entries that the server still has, because it may have lost its newest writes. If the channels
+    /// topic has a newer channel for the audience, the entry gets that channel. If the entry has a planned deletion,
+    /// the deletion is postponed as in a restored entry.
     ///
-    /// A published entry without a record on the topic stays as it is: its channel was deleted, and the server has lost
-    /// this. If its deletion were postponed, the channel would be published again.
+    /// An entry that says that it is published, but has no record on the topic, stays as it is. Its channel was
+    /// deleted, and the server has lost this. If the deletion were postponed, the entry would be published again.
     private func correctOutdatedEntries(
         after channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,

@@ -57,6 +57,8 @@ final class ChannelRequestQueues {
     /// The maximum number of requests of one pool that run or wait (R4).
     private let requestsPerPoolMax: Int
     private var usedPermitCount = 0
+    /// The audiences whose first request runs: at most ``permitsMax``.
+    private var runningKeys: Set<AudienceKey> = []
 
     /// - Parameter poolCount: the number of pools that may have requests.
     init(poolCount: Int) {
@@ -65,8 +67,8 @@ final class ChannelRequestQueues {
     }
 
     /// Adds a request, unless the last request that waits for its audience is equal: the response to that one goes to
-    /// all lanes, and so serves both. The audience's first request does not count as waiting: it may already run, and
-    /// may have read Redis before the event that the new request is about.
+    /// all lanes, and so serves both. A request that runs does not count as waiting: it may have read Redis before the
+    /// event that the new request is about.
     ///
     /// - Returns: false if an equal request waits, or if the pool has no place left. A lost request does no harm: lanes
     ///   repeat requests, and the daily comparison with APNs' list finds ended audiences.
@@ -74,7 +76,7 @@ final class ChannelRequestQueues {
     func add(_ request: ChannelRequest) -> Bool {
         let key = AudienceKey(request)
         let queue = queues[key] ?? []
-        guard queue.dropFirst().last != request,
+        guard queue.dropFirst(runningKeys.contains(key) ? 1 : 0).last != request,
             requestsByPool[key.pool, default: PoolRequests()].requestCount < requestsPerPoolMax
         else { return false }
         requestsByPool[key.pool, default: PoolRequests()].requestCount += 1
@@ -105,6 +107,7 @@ final class ChannelRequestQueues {
         guard let key = requestsByPool[pool]?.readyKeys.removeFirst() else {
             preconditionFailure("a pool that awaits its turn has a ready request")
         }
+        runningKeys.insert(key)
         requestsByPool[pool]?.runningCount += 1
         requestsByPool[pool]?.awaitsTurn = false
         queueForTurnIfReady(pool)
@@ -128,6 +131,7 @@ final class ChannelRequestQueues {
     /// behind the requests of its pool that are ready already.
     func finish(_ request: ChannelRequest) {
         let key = AudienceKey(request)
+        runningKeys.remove(key)
         queues[key]?.removeFirst()
         requestsByPool[key.pool]?.requestCount -= 1
         requestsByPool[key.pool]?.runningCount -= 1

@@ -4,7 +4,7 @@
 final class EnvironmentTurns {
     private struct Turns {
         var takenCount = 0
-        /// The waiting callers, the first one first. Callers are few (R4): the owners of permits
+        /// The waiting callers, in the order in which they came. Callers are few (R4): the owners of permits
         /// (``ChannelRequestQueues``), the periodic work, and a command of an operator.
         var waitingCallers: [CheckedContinuation<Void, Never>] = []
     }
@@ -15,7 +15,7 @@ final class EnvironmentTurns {
 
     init(takenMax: Int) { self.takenMax = takenMax }
 
-    /// Waits until it is the caller's turn. The caller must release the turn.
+    /// Waits until the caller may work. When its work is done, the caller must call ``release(_:)``.
     func take(_ appEnvironment: AppEnvironment, isolation: isolated (any Actor)? = #isolation) async {
         guard turnsByEnvironment[appEnvironment, default: Turns()].takenCount >= takenMax else {
             turnsByEnvironment[appEnvironment, default: Turns()].takenCount += 1
@@ -24,7 +24,7 @@ final class EnvironmentTurns {
         await withCheckedContinuation { turnsByEnvironment[appEnvironment]?.waitingCallers.append($0) }
     }
 
-    /// Gives the turn to the caller that has waited longest.
+    /// Ends the caller's turn. Of the waiting callers, the one that has waited longest may work now.
     func release(_ appEnvironment: AppEnvironment) {
         guard turnsByEnvironment[appEnvironment]?.waitingCallers.isEmpty == false else {
             turnsByEnvironment[appEnvironment]?.takenCount -= 1

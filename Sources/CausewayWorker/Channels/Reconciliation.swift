@@ -71,8 +71,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels that are recorded as foreign, although entries name them. The entry of such a channel could not be read
     /// when the channel was recorded.
     package var ownChannelsRecordedAsForeign: [String] = []
-    /// Channels that are recorded as foreign, although APNs' list lacks them. If APNs no longer has such a channel, it
-    /// must be removed from the registry.
+    /// Channels that are recorded as foreign, although APNs' list lacks them. If APNs no longer has such a channel, the
+    /// channel must be removed from the registry.
     package var missingForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
@@ -83,11 +83,11 @@ package struct Reconciliation: Equatable, Sendable {
     /// Intents whose attempt to create a channel has ended. The caller removes them from the registry after it has
     /// deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
-    /// Whether an attempt to create a channel is still under way, or its intent cannot be read. An unknown channel may
-    /// be the channel of this attempt, so only a later reconciliation decides about unknown channels.
+    /// Whether an attempt to create a channel is still under way, or its intent cannot be read. A channel without an
+    /// entry may come from this attempt, so only a later reconciliation decides about such channels.
     package var hasCreationUnderWay = false
-    /// Whether an entry exists whose channel id cannot be read. An unknown channel may belong to this entry, so only a
-    /// later reconciliation decides about unknown channels.
+    /// Whether an entry exists whose channel id cannot be read. A channel that no other entry names may belong to this
+    /// entry, so only a later reconciliation decides about such channels.
     package var hasUnreadableChannel = false
 
     /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is either lost, or newer than
@@ -99,9 +99,11 @@ package struct Reconciliation: Equatable, Sendable {
     /// does not have yet.
     static let apnsCreationDurationMillisecondsMax: Int64 = 60_000
 
+    /// Compares APNs' list with the content of the registry.
+    ///
     /// - Parameters:
-    ///   - listedAtWallMilliseconds: when the caller requested APNs' list of channels.
-    ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
+    ///   - listedAtWallMilliseconds: when the caller requested `listedChannels` from APNs.
+    ///   - isUnderWay: returns whether the attempt that wrote the intent may still be creating its channel.
     ///   - deletesUnknownChannels: whether ``channelsToDelete`` also gets the channels that other programs created, or
     ///     may have created.
     package init(

@@ -32,8 +32,8 @@ struct AssignmentTable {
         /// thread commits this end itself: the lane knows only its records, and transaction markers may follow the last
         /// one. When Kafka deletes such a marker, a committed offset before the marker would be out of range.
         var settledLogEndOffset: Int64 = -1
-        /// How many rewinds of the partition the lane has requested. Each record gets this count when it is dealt. The
-        /// lane discards a record with a lower count than its own, because that record will be read again.
+        /// How many rewinds of the partition the lane has requested. Each record that is dealt gets the present count.
+        /// If the lane has requested more rewinds since, it discards the record, because the record will be read again.
         var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -126,20 +126,22 @@ struct AssignmentTable {
 
     /// Applies a lane's report to the partition's entry, unless the report's assignment has ended.
     ///
-    /// - Returns: whether the reported offset may be committed.
-    mutating func apply(_ report: PartitionReport, committableOffset: Int64?) -> Bool {
+    /// - Parameter progress: the progress in the report; nil: the lane reported none.
+    /// - Returns: whether `progress` may be committed.
+    mutating func applyAndPermitCommit(_ report: PartitionReport, of progress: PartitionProgress?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
         }
-        let settledEndOffset = committableOffset ?? -1
-        let isBelowRereadingEnd = settledEndOffset < entry.rereading?.endOffset ?? 0
+        let settledEndOffset = progress?.committableOffset
+        let rereadingEndOffset = entry.rereading?.endOffset ?? 0
+        let mayCommit = settledEndOffset.map { $0 >= rereadingEndOffset } ?? false
         updateEntry(report.topic, report.partition) { entry in
-            if settledEndOffset >= 0, !isBelowRereadingEnd { entry?.firstUnsettledOffset = settledEndOffset }
+            if mayCommit, let settledEndOffset { entry?.firstUnsettledOffset = settledEndOffset }
             if report.isDrained { entry?.isDrained = true }
-            entry?.completeRereadingIfReached(settledEndOffset: settledEndOffset)
+            entry?.completeRereadingIfReached(progress)
             entry?.noteLogEndIfSettled()
         }
-        return settledEndOffset >= 0 && !isBelowRereadingEnd
+        return mayCommit
     }
 
     /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call.
@@ -151,11 +153,20 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading of the records below `endOffset`; 0: there are none
-    /// (``markRereadingUnneeded(of:identifier:)``). No offset below this end may be committed, because the group's
-    /// position would move back. So if the previous rereading had a higher end, that end stays.
-    mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
-        guard endOffset > 0 else { return markRereadingUnneeded(of: partition, identifier: identifier) }
+    /// Begins a rereading of the records below `endOffset`, and of settled records above it. If there are none, the
+    /// rereading is complete at once. No offset below this end may be committed, because the group's position would
+    /// move back. So if the previous rereading had a higher end, that end stays.
+    ///
+    /// - Parameter hasSettledRecordsAboveEnd: whether records above `endOffset` were settled.
+    mutating func beginRereading(
+        of partition: TopicPartition,
+        identifier: UInt64,
+        endOffset: Int64,
+        hasSettledRecordsAboveEnd: Bool
+    ) {
+        guard endOffset > 0 || hasSettledRecordsAboveEnd else {
+            return markRereadingUnneeded(of: partition, identifier: identifier)
+        }
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
             entry?.rereading = Rereading(
@@ -200,7 +211,7 @@ struct AssignmentTable {
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.logEndReachedAtOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
-            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
+            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(nil) }
             entry?.noteLogEndIfSettled()
         }
     }
@@ -218,8 +229,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Returns how many records of a topic's assigned partitions are known to be in the log and are not dealt to a lane
-    /// yet. A partition counts only after its first dealt record, because its `nextOffset` is unknown before.
+    /// Returns how many records of a topic's assigned partitions wait in the logs: they are not dealt to a lane yet. A
+    /// partition counts only after its first dealt record, because its `nextOffset` is unknown before.
     func countRecordsToDeal(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
@@ -258,8 +269,9 @@ extension AssignmentTable.Entry {
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset, settledLogEndOffset)
     }
 
-    /// Notes the log's end as settled if reading has reached it and each dealt record is settled. Without a lane,
-    /// records are read but not dealt, and so stay unsettled.
+    /// Notes the log's end as settled (`settledLogEndOffset`) if reading has reached this end, all dealt records are
+    /// settled, and no rereading is under way. Does nothing for a partition without a lane, whose records are read but
+    /// never settled.
     fileprivate mutating func noteLogEndIfSettled() {
         guard lane != nil, firstUnsettledOffset >= nextOffset, rereading?.isComplete != false,
             logEndReachedAtOffset >= rereading?.endOffset ?? 0
@@ -285,15 +297,20 @@ extension AssignmentTable.Entry {
         return max(computeSettledEndOffset(startOffset: startOffset), nextOffset, settledRangesEnd)
     }
 
-    /// Marks the rereading as complete if all its records are settled.
+    /// Marks the rereading as complete if all its records are settled, also those above its end that were settled
+    /// before.
     ///
-    /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment; -1:
-    ///   the lane has settled none.
-    fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
+    /// - Parameter progress: what the lane has settled in this assignment; nil: nothing.
+    fileprivate mutating func completeRereadingIfReached(_ progress: PartitionProgress?) {
         guard let rereading, !rereading.isComplete else { return }
+        let settledEndOffset = progress?.committableOffset
         // Reading may reach the log's end without a settled record at the rereading's end: the last offsets may belong
         // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete too.
-        let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && settledEndOffset >= nextOffset
-        if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
+        let areDealtRecordsSettled = settledEndOffset.map { $0 >= nextOffset } ?? (nextOffset < 0)
+        let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && areDealtRecordsSettled
+        let isEndSettled = progress.map {
+            $0.committableOffset >= rereading.endOffset && $0.areRereadRecordsSettled
+        }
+        if isEndSettled ?? false || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -11,7 +11,7 @@ extension Intake {
     ///
     /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, all records
     /// of this lane that were deferred before are due at once.
-    func pausePartitionUnlessDue(_ message: consuming Message) -> Message? {
+    func takeIfDue(orPausePartitionOf message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {
             return message

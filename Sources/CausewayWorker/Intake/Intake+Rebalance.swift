@@ -22,11 +22,11 @@ extension Intake {
         rereading.requestPartitionCountSoon()
         emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
         if !emptyAssignmentCheck.isCauseUnknown { noteConsumerGroupState(.member) }
-        writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
+        writeLog(.partitionsAssigned, ["partitions": "\(partitions.count)"])
     }
 
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
-        writeLog(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(areLost)"])
+        writeLog(.partitionsRevoked, ["partitions": "\(partitions.count)", "lost": "\(areLost)"])
         // Until the group's next assignment, the worker does not count as a member of the group.
         noteConsumerGroupState(.joining)
         if !areLost { drain(partitions) }

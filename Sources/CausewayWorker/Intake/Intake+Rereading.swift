@@ -166,7 +166,9 @@ extension Intake {
                     startOffset: startOffset,
                     settledEndOffset: findSettledEndOffset(of: partition, entry),
                     rereading: entry.rereading.map { ($0.identifier, $0.isComplete) },
-                    isUnmarked: rereading.unmarkedPartitions.contains(partition)
+                    isUnmarked: rereading.unmarkedPartitions.contains(partition),
+                    hasSettledRecordsAtStart: startOffset == 0
+                        && CommitMetadata.namesSettledRecords(consumer.committedOffsets[partition])
                 )
             },
             registrationPartitionCount: rereading.registrationPartitionCount
@@ -222,8 +224,8 @@ extension Intake {
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
     /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error of a partition, its
     /// request waits for the next attempt; if no broker responds, all requests wait. A request also waits if the
-    /// settled offset is not in the log. Its marks then stay incomplete, so the next owner requests the rereading
-    /// again.
+    /// settled offset is not in the log. The partition's marks stay incomplete meanwhile, so a next owner would request
+    /// the rereading again.
     private func beginRereadings() {
         var retryIntervalMilliseconds = RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -246,10 +248,8 @@ extension Intake {
                     if error.isOffsetOutOfRange {
                         // Only an operator ends this wait, so ask rarely.
                         retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
-                        noteSettledOffsetAboveLogEnd(of: request.topicPartition, entry, error)
-                    } else {
-                        reportError(error)
                     }
+                    reportStartFailure(error, of: request.topicPartition, entry)
                     continue
                 }
                 let writtenEndOffset = entry.computeWrittenEndOffset(
@@ -283,15 +283,18 @@ extension Intake {
         publishStatus()
     }
 
-    /// Notes that a partition's settled offset is above its log's end. Reports this once, not at each attempt.
-    private func noteSettledOffsetAboveLogEnd(
+    /// Reports why a partition's rereading cannot begin yet. If only an operator can end the wait, notes the settled
+    /// offset for `checkLogEnd`, and reports the failure once for this offset, not at each attempt.
+    private func reportStartFailure(
+        _ error: KafkaError,
         of partition: TopicPartition,
-        _ entry: AssignmentTable.Entry,
-        _ error: KafkaError
+        _ entry: AssignmentTable.Entry
     ) {
-        let settledEndOffset = findSettledEndOffset(of: partition, entry)
-        guard rereading.settledOffsetsAboveLogEnd[partition] != settledEndOffset else { return }
-        rereading.settledOffsetsAboveLogEnd[partition] = settledEndOffset
+        if error.isOffsetOutOfRange {
+            let settledEndOffset = findSettledEndOffset(of: partition, entry)
+            guard rereading.settledOffsetsAboveLogEnd[partition] != settledEndOffset else { return }
+            rereading.settledOffsetsAboveLogEnd[partition] = settledEndOffset
+        }
         var reportedError = error
         reportedError.reason = "\(name(of: partition)): \(error.reason)"
         reportError(reportedError)
@@ -344,14 +347,15 @@ extension Intake {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
         sendLaneOrder(.release, request.topicPartition, rereadsSettledRecords: true)
         assignments.insert(request.topicPartition, lane: lane)
-        assignments.beginRereading(
-            of: request.topicPartition,
-            identifier: request.rereadingIdentifier,
-            endOffset: settledEndOffset
-        )
         let settledOffset = CommittedOffset(
             offset: settledEndOffset,
             metadata: makeSettledOffsetsText(above: settledEndOffset, of: request.topicPartition)
+        )
+        assignments.beginRereading(
+            of: request.topicPartition,
+            identifier: request.rereadingIdentifier,
+            endOffset: settledEndOffset,
+            hasSettledRecordsAboveEnd: !settledOffset.metadata.isEmpty
         )
         sendLaneOrder(
             .assign,

@@ -42,35 +42,42 @@ extension Intake {
         }
     }
 
-    /// Returns what is known about the partition's settled offset if it is above the log's end. Also notes when this
-    /// was found first.
+    /// Checks whether the partition's settled offset is above the log's end. If so, returns what the worker knows about
+    /// this offset, and notes the time at which the worker found this first. Otherwise returns nil.
     private func checkLogEnd(
         of partition: TopicPartition,
         logOffsets: Range<Int64>,
         settledEndOffset: Int64
     ) -> RereadingStart.SettledOffsetAboveLogEnd? {
-        // A stopped partition whose settled offset is not below the log was above its end when it stopped. Since then,
-        // the log may have grown, or records in flight may have settled.
+        // The partition stopped because its position was not in the log. If its settled offset is not before the log's
+        // first record, the offset was above the log's end. It may be within the log now: the log may have grown since,
+        // or records in flight may have settled.
         let isStopped =
             unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(partition)
             && settledEndOffset >= logOffsets.lowerBound
             || rereading.settledOffsetsAboveLogEnd[partition] == settledEndOffset
-        guard isStopped || settledEndOffset > logOffsets.upperBound else {
+        // Without a position, the partition is about to stop, even if the log has grown meanwhile.
+        let isAboutToStop =
+            partitionsWithoutPosition.errors[partition] != nil && settledEndOffset >= logOffsets.lowerBound
+        guard isStopped || isAboutToStop || settledEndOffset > logOffsets.upperBound else {
             rereading.firstFoundAboveLogEndAtMilliseconds[partition] = nil
             return nil
         }
-        // Without a position, the partition is about to stop.
-        let isFetchingUnclear = partitionsWithoutPosition.errors[partition] != nil
-        let firstFoundAtMilliseconds = rereading.firstFoundAboveLogEndAtMilliseconds[partition]
-        if firstFoundAtMilliseconds == nil {
-            rereading.firstFoundAboveLogEndAtMilliseconds[partition] = loop.nowMilliseconds
-        }
-        return RereadingStart.SettledOffsetAboveLogEnd(
+        // Only fetching can show that the partition's position is not in the log. So while the partition is paused, its
+        // wait does not begin.
+        let isFetchingUnclear = isAboutToStop || consumer.pausedPartitions.contains(partition)
+        let firstFoundAtMilliseconds =
+            isFetchingUnclear ? nil : rereading.firstFoundAboveLogEndAtMilliseconds[partition]
+        let finding = RereadingStart.SettledOffsetAboveLogEnd(
             isStopped: isStopped,
             fetchedLogEndOffset: consumer.watermarks(of: partition)?.logEndOffset ?? -1,
             settledEndOffset: settledEndOffset,
-            foundForMilliseconds: isFetchingUnclear ? nil : firstFoundAtMilliseconds.map { loop.nowMilliseconds - $0 }
+            foundForMilliseconds: firstFoundAtMilliseconds.map { loop.nowMilliseconds - $0 }
         )
+        // After the decision that the settled offset is right, a later finding waits again.
+        rereading.firstFoundAboveLogEndAtMilliseconds[partition] =
+            finding == .isRight ? nil : firstFoundAtMilliseconds ?? loop.nowMilliseconds
+        return finding
     }
 
     /// Returns which commands of each partition are recent enough to be read again (`rereadCommandAgeMillisecondsMax`).

@@ -166,7 +166,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             switch consumer.poll() {
             case .message(let message):
                 pollCount += 1
-                if let message = pausePartitionUnlessDue(message), !dealToLane(message) { mayContinue = mayPoll }
+                if let message = takeIfDue(orPausePartitionOf: message), !dealToLane(message) { mayContinue = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 pollCount += 1
@@ -253,7 +253,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         return false
     }
 
-    /// - Returns: false if the lane's inbox is full, in entries or in bytes.
+    /// Puts an entry into a lane's inbox. Returns false if the inbox has no room for another entry or for its bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
         // Do not read the ring's count before this call: `makeRoom` reads it only if the inbox seems to be full.
         let hasRoom = inboxLimiters[lane]
@@ -318,7 +318,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition
                 )
-                let isCommittable = assignments.apply(report, committableOffset: progress?.committableOffset)
+                let isCommittable = assignments.applyAndPermitCommit(report, of: progress)
                 // Store no offset below `settledLogEndOffset`, which the lane does not know.
                 if isCommittable, let progress,
                     progress.committableOffset >= assignments[topicPartition]?.settledLogEndOffset ?? -1

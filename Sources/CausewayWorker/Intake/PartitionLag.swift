@@ -10,9 +10,9 @@ enum PartitionLag {
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - logStartOffset: the oldest offset in the log; nil if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; nil if it is not known.
-    ///   - logEndReading: where reading has reached the log's end. Nil: it has not, or another record has been dealt
-    ///     since. If given, it replaces `startPosition`, `logStartOffset` and `logEndOffset`, because the brokers' log
-    ///     end counts the transaction markers after the last record.
+    ///   - logEndReading: where reading has reached the log's end. Nil if reading has not reached the end, or if
+    ///     another record has been dealt since. A value that is not nil replaces `startPosition`, `logStartOffset` and
+    ///     `logEndOffset`, because the brokers' log end counts the transaction markers after the last record.
     static func countRecords(
         firstUnsettledOffset: Int64?,
         startPosition: SeekPosition?,

@@ -97,6 +97,9 @@ struct PausedPartitions {
         return now.monotonicMilliseconds + max(limitedDueWallMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }
 
+    /// Notes that the reading of a partition pauses until this monotonic time, or a little longer
+    /// (``computeResumptionDueMilliseconds(atOrAfter:)``).
+    ///
     /// - Parameter firstRecord: the record of the deferred topic that is not due; nil: the pause has another reason.
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64, firstRecord: DeferredRecord? = nil) {
         pauses[partition] = Pause(

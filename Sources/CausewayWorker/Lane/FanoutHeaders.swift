@@ -23,6 +23,8 @@ enum FanoutHeaders {
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
+    /// Appends the headers of one fan-out record.
+    ///
     /// - Parameter topic: the name of the commands topic.
     static func append(_ instruction: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
         let topicName = String(decoding: topic, as: UTF8.self)

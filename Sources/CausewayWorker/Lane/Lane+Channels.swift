@@ -21,10 +21,9 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait. Further ones are discarded, but nothing waits forever for them. Every
-    /// two seconds, a command that waits for its channel ends the wait, waits on for other channels, or requests its
-    /// channel again. The broadcasts of a lost channel wait about a minute. Then the core tries the lost channel again,
-    /// and requests a new channel if APNs still lacks the lost one.
+    /// The maximum number of responses that wait. Further ones are discarded. No wait of the core needs each response:
+    /// when the time of a wait is over, the core goes on without the channel, or requests the response again
+    /// (`Audiences.channelWaitTimedOut`; for the broadcasts of a lost channel, `Audiences+LostChannels`).
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])

@@ -79,8 +79,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
-    /// Whether a deferred record goes to the partition with the same number as its original record's partition. False
-    /// after the deferred topic turned out to have fewer partitions than the commands topic.
+    /// Whether a deferred record goes to the partition with the same number as its original record's partition. Becomes
+    /// false when the lane finds that the deferred topic has fewer partitions than the commands topic.
     var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces

@@ -16,8 +16,8 @@ struct InboxEntry: BitwiseCopyable {
     var recordBytes: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
-    /// How many rewinds of the partition the lane had requested when this record was dealt. The lane discards records
-    /// with a lower count, because they are read again.
+    /// How many rewinds of the partition the lane had requested when this record was dealt. If the lane has requested
+    /// more rewinds since, it discards the record, because the record will be read again.
     var rewindRequestCount: UInt16
 
     init(
@@ -135,14 +135,14 @@ final class LaneMailbox: Sendable {
     /// The number of reports that may wait for the Kafka thread. If the ring is full, the lane makes the report again
     /// later, so that none is lost.
     static let partitionReportsCapacity = 16_384
-    /// The maximum number of outgoing records of one source record that Kafka has not acknowledged: a result, an
+    /// How many outgoing records for one received record may wait for Kafka's acknowledgement: a result, an
     /// invalidation and a dead letter.
     private static let deliveryReportsPerRecordMax = 3
-    /// The maximum number of outgoing records of the core for audiences that Kafka has not acknowledged. The core keeps
-    /// to this number, so that the ring of delivery reports never overflows.
+    /// How many outgoing records of the core `Audiences` may wait for Kafka's acknowledgement. The core itself keeps to
+    /// this number, so that the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = Audiences.unacknowledgedRecordsMax
-    /// The bytes of the ring of delivery reports for each record of the lane: twice the need, because the ring's
-    /// capacity is rounded up to a power of two.
+    /// For each record of the lane, the ring of delivery reports gets this many bytes. They are twice the need, because
+    /// the ring's capacity is rounded up to a power of two.
     ///
     /// `MemoryBudget` counts the whole ring, although each page of its memory becomes resident only when it is first
     /// used.
@@ -163,7 +163,6 @@ final class LaneMailbox: Sendable {
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds; 0: no pool did since the Kafka thread
     /// last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
-    /// The stored value of ``membersLastCompleteAtMilliseconds``.
     private let atomicMembersLastCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {

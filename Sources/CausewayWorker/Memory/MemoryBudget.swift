@@ -186,9 +186,9 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The assumed size of a page, from which `pagesMax` is calculated. The assumed size is small, because `pagesMax`
-    /// must not be too low: with 64 pages, small audiences got their states late. The pages of most audiences are
-    /// longer, so a lane usually reaches `pageBytesMax` before `pagesMax`.
+    /// The size of a page of members from which `pagesMax` is computed. The size is small, so that `pagesMax` is not
+    /// too low: with at most 64 pages, small audiences got their states late. The pages of most audiences are longer,
+    /// so a lane usually reaches `pageBytesMax` before `pagesMax`.
     private static let assumedBytesPerPage: Int64 = 4 << 10
 
     func pagesMax(configured: Int, appCount: Int) -> Int {

@@ -91,14 +91,15 @@ struct KeyFileWatcher {
         metricRegistry.condition.change { $0.appIndicesWithRejectedKey = apps }
     }
 
-    /// Offers a key that was read from the file to its source, unless the source already signs with this key.
+    /// Offers a key that was read from the file to the key's source. If the source already has this key and no other,
+    /// only reports that the key is in use.
     private func offer(_ key: SigningKey, to watchedKey: inout WatchedKey) {
         watchedKey.lastTriedIdentifier = nil
         do {
             let identifier = try watchedKey.key.readIdentifier()
             watchedKey.lastTriedIdentifier = identifier
-            // The source may already sign with this key: for example, the key's file was missing for a while, or had
-            // another key, which APNs refused. Then the key needs no trial.
+            // The source may already sign with this key. For example, the file was missing for a while, or it had
+            // another key for a while, and APNs refused that key. Then this key needs no trial.
             guard !watchedKey.source.holdsOnly(key, keyId: identifier) else {
                 watchedKey.areFilesUnusable = false
                 watchedKey.isOnTrial = false
@@ -113,9 +114,9 @@ struct KeyFileWatcher {
         }
     }
 
-    /// Offers the key to its source again if only the key's id has changed. The `.id` file was wrong and is repaired,
-    /// or it was replaced later than the key file. Waits for two polls with the same id: if the key file is replaced
-    /// just after the `.id` file, the source must not try the old key under the new id.
+    /// Offers the key to its source again if only the key's id has changed. Then the `.id` file was wrong and has been
+    /// repaired, or it was replaced later than the key file. Waits until two polls have read the new id, because the
+    /// key file may be replaced just after the `.id` file. The source must not try the old key under the new id.
     private func offerKeyAgainIfIdentifierChanged(_ identifier: String?, _ watchedKey: inout WatchedKey) {
         guard identifier != watchedKey.lastTriedIdentifier, identifier == watchedKey.identifierAtLastPoll else {
             return
@@ -123,7 +124,8 @@ struct KeyFileWatcher {
         do {
             offer(try SigningKey(path: watchedKey.key.file), to: &watchedKey)
         } catch {
-            // `lastTriedIdentifier` stays, so the next poll tries again. Report the fault only once.
+            // The next poll reads the file again, because `lastTriedIdentifier` is unchanged. So report the fault only
+            // once.
             if !watchedKey.areFilesUnusable { reportUnusableFiles(&watchedKey, "\(error)") }
         }
     }
@@ -142,8 +144,8 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
-        // The files may have become unusable since the key was read. Then its apps still count as apps with a rejected
-        // key: a restarted worker could not read the key.
+        // The files may have become unusable since the key was read. Then the key's apps still count as apps with a
+        // rejected key, because a worker that starts now could not read the key.
         watchedKey.isRejected = watchedKey.areFilesUnusable
         log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyId)"])
     }

@@ -30,7 +30,7 @@ actor ProviderTokenSharer {
     private let wallClock: WallClock
     private let sources: [ProviderTokenSource]
     private let log: SharedLimitedLog
-    /// Whether the last poll failed. Then another failure is not logged.
+    /// Whether the last poll failed. Of several failures in a row, only the first is logged.
     private var isFailing = false
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }

@@ -32,7 +32,8 @@ enum CommitMetadata {
     ///   - committedOffset: what the group had committed; nil if it had committed nothing, or if this is unknown.
     static func mayLackMarks(startPosition: SeekPosition?, committedOffset: CommittedOffset?) -> Bool {
         switch startPosition {
-        case .beginning, .offset(0): true
+        // At offset 0, too, a commit that names settled records has the note if the marks may be missing.
+        case .beginning, .offset(0): committedOffset.map { isUnmarked($0.metadata) || $0.metadata.isEmpty } ?? true
         case nil where committedOffset == nil: true
         default: committedOffset.map { isUnmarked($0.metadata) } ?? false
         }
@@ -40,5 +41,13 @@ enum CommitMetadata {
 
     static func extractSettledOffsetsText(from metadata: [UInt8]) -> [UInt8] {
         isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
+    }
+
+    /// Whether a commit names settled records above its offset; false if nothing was committed.
+    static func namesSettledRecords(_ committedOffset: CommittedOffset?) -> Bool {
+        guard let committedOffset else { return false }
+        let settledRanges = extractSettledOffsetsText(from: committedOffset.metadata)
+            .withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committedOffset.offset) }
+        return settledRanges?.isEmpty == false
     }
 }

@@ -65,6 +65,9 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     var rereading: (identifier: UInt64, isComplete: Bool)?
     /// Whether the partition has perhaps no marks yet (``CommitMetadata``).
     var isUnmarked = false
+    /// Whether reading began at offset 0, and the commit at the assignment named settled records. Then the group is not
+    /// new to the partition: these records are not read, and Redis may have lost what they wrote.
+    var hasSettledRecordsAtStart = false
 
     static func == (left: PartitionRereadingStatus, right: PartitionRereadingStatus) -> Bool {
         left.topic == right.topic && left.partition == right.partition
@@ -73,6 +76,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
             && left.rereading?.identifier == right.rereading?.identifier
             && left.rereading?.isComplete == right.rereading?.isComplete
             && left.isUnmarked == right.isUnmarked
+            && left.hasSettledRecordsAtStart == right.hasSettledRecordsAtStart
     }
 }
 
@@ -86,8 +90,8 @@ enum MarkAction: Equatable {
     /// Write marks with the settled offset to these primaries, because their present marks are above it. The comment in
     /// ``next(for:primaries:isFirstCheck:)`` gives the causes.
     case lower([Int])
-    /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, so the
-    /// consumer group has probably settled no record of the partition before.
+    /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, and
+    /// the last commit named no settled record, so the consumer group has probably settled none before.
     case writeFirstMarks([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
     /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of these primaries has lost
@@ -112,7 +116,7 @@ enum MarkAction: Equatable {
             // A new consumer group begins at a partition's first record, so there is nothing to read again. If
             // Redis loses data in the group's first tenths of a second, before these first marks, no worker
             // notices the loss.
-            if isFirstCheck, status.rereading == nil, status.startOffset == 0,
+            if isFirstCheck, status.rereading == nil, status.startOffset == 0, !status.hasSettledRecordsAtStart,
                 primariesLackingRecords.allSatisfy({ primaries[$0].mark == nil })
             {
                 return .writeFirstMarks(primariesLackingRecords)

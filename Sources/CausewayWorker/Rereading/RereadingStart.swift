@@ -28,22 +28,23 @@ enum RereadingStart {
     /// the other replicas have responded to it. Or it is wrong: the topic was created again, or Kafka has lost the
     /// log's last records. Then fetching stops.
     enum SettledOffsetAboveLogEnd {
-        /// The worker must ask again: it has found the end for the first time, and fetching may not have noticed yet
-        /// that its position is not in the log.
+        /// The worker cannot decide yet, so it must ask again. It found this end of the log less than
+        /// ``waitMilliseconds`` ago, and fetching may not have stopped yet.
         case isNew
-        /// No fetch has shown a log that reaches the settled offset, or fetching has stopped.
+        /// Fetching has stopped, or no fetch has shown a log that reaches the settled offset.
         case isWrong
-        /// Fetches have shown a log that reaches the settled offset, and fetching has not stopped since.
+        /// A fetch has shown a log that reaches the settled offset, and the partition is still fetched.
         case isRight
 
-        /// How long after the first finding the worker waits for fetching to stop. A fetch takes at most
-        /// `fetch.wait.max.ms`, usually 500 ms.
+        /// How long the worker waits for fetching to stop, after it has first found the settled offset above the log's
+        /// end. A fetch takes at most `fetch.wait.max.ms`, usually 500 ms.
         static let waitMilliseconds: Int64 = 3_000
 
         /// - Parameters:
         ///   - isStopped: whether the partition is not fetched, because its position is not in the log.
         ///   - fetchedLogEndOffset: the log's end according to the last successful fetch.
-        ///   - foundForMilliseconds: the time since the first finding; nil if this is the first one.
+        ///   - foundForMilliseconds: how long ago the worker first found the settled offset above the log's end. Nil if
+        ///     the worker finds this for the first time, or if librdkafka has no valid position in the partition.
         init(
             isStopped: Bool,
             fetchedLogEndOffset: Int64,
@@ -68,8 +69,8 @@ enum RereadingStart {
     ///   - firstMissingOffset: as in ``RereadingRequest``.
     ///   - logOffsets: the offsets that the log has now.
     ///   - settledEndOffset: the offset below which all records of the partition are settled.
-    ///   - settledOffsetAboveLogEnd: what is known if the settled offset is above the log's end, or was when the
-    ///     partition stopped. Nil: it is not above.
+    ///   - settledOffsetAboveLogEnd: what the worker knows about a settled offset that is above the log's end, or was
+    ///     above it when the partition stopped. Nil for any other settled offset.
     static func findPosition(
         firstMissingOffset: Int64?,
         recentRecords: RecentRecords,
@@ -109,7 +110,10 @@ enum RereadingStart {
         case .all: return .success(makePosition(max(firstOffset, logOffsets.lowerBound), logOffsets, settledEndOffset))
         case .from(let recentOffset):
             return .success(makePosition(max(firstOffset, recentOffset), logOffsets, settledEndOffset))
-        case .noRecords: return .success(nil)
+        case .noRecords:
+            // If the brokers name an end that is too low, they have looked for recent records only below this end.
+            guard settledOffsetAboveLogEnd == .isRight else { return .success(nil) }
+            return .success(makePosition(max(firstOffset, logOffsets.upperBound), logOffsets, settledEndOffset))
         }
     }
     /// Names the log's beginning without an offset if the rereading begins there. Otherwise Kafka may delete the log's

@@ -86,8 +86,8 @@ actor StoreWatch {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
             }
-            // Poll by the clock, because Redis sends no event when it loses data. New assignments need no signal,
-            // because reading them costs only a memory access.
+            // Poll by the clock, because Redis sends no event when it loses data. The Kafka thread sends no signal for
+            // a new assignment either: this loop can look for new ones often, because that costs only a memory access.
             try? await Task.sleep(for: Self.assignmentCheckInterval)
         }
     }

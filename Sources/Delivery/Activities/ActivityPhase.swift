@@ -80,7 +80,7 @@ enum ActivityPhase: UInt8 {
 
     // The next properties are read at each change of a phase. So they are inlined and only test bits.
 
-    /// Whether the activity's timer is set.
+    /// Whether an activity in this phase has a timer, whose end ends the phase.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }
 
     /// Whether the current command waits for the timer before its next attempt.

@@ -25,7 +25,8 @@ struct PendingMembershipChanges: ~Copyable {
     }
 
     struct Change: BitwiseCopyable {
-        /// The audiences that the member left, as Redis named them; none if the member only joins audiences.
+        /// The digests of the audiences that the member left, as in Redis' reply; none if the member only joins
+        /// audiences.
         var departuresBlock = Arena.Block.none
         var departuresByteCount = 0
         /// Whether the member joins the audiences that its registration names.

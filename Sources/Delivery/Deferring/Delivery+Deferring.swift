@@ -8,10 +8,13 @@ import LiveActivity
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
 /// A command is deferred if it is overdue (`isOverdue`), and will probably not be sent within
-/// `deferredDelayMilliseconds`, for one of three reasons:
+/// `deferredDelayMilliseconds`, for one of five reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
+/// - It is behind another command in the waiting list, and that command was deferred (`deferOverdueSuccessors`) or is a
+///   start that was deferred (`deferOverdueCommands`).
+/// - It is the end of a lifetime, and a deferred command of its activity has not come back.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`
@@ -98,10 +101,14 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
-    /// Begins with the first command if the current one was a start (`DeferredStartWait`), or if the first command is a
-    /// start or the end of a lifetime, which waits for every deferred command. After the first, defers every overdue
-    /// command behind it. Stops at the first command that stays. Without this, these commands would stay in the lane
-    /// while the current command comes back from the deferred topic and is deferred again, perhaps many times.
+    /// Without this, they would stay in the lane while the current command comes back from the deferred topic and is
+    /// deferred again, perhaps many times.
+    /// - Defers nothing unless the current command was a start (`DeferredStartWait`), or the first waiting command is a
+    ///   start or the end of a lifetime, which waits for every deferred command.
+    /// - Then defers the first command and all commands behind it, of any kind.
+    /// - Stops at the first command that is not overdue.
+    ///
+    /// Also removes commands that can no longer be sent (`removeUnsendableCommands`).
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -121,9 +128,10 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually,
-    /// a command is overdue after `deferAfterMilliseconds`. If it was deferred before, or if more than half of the
-    /// lane's records or bytes are in use, the shorter of this time and `earlyDeferAfterMilliseconds` applies. A
-    /// command whose partition is revoked is never overdue.
+    /// a command is overdue after `deferAfterMilliseconds`. The shorter of this time and `earlyDeferAfterMilliseconds`
+    /// applies if the command was deferred before, if more than half of the lane's records or bytes are in use, or if
+    /// the memory for blocks is full. A command is never overdue while its partition is revoked, or if the time of its
+    /// receipt is unknown.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }

@@ -5,8 +5,9 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred. Each deferral counts, also those by other workers.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the next `reviewPoolQueues` may defer the push because its pool is blocked. A push is not deferred by
-    /// the first check that finds it in the queue. A check while the lane reads ahead does not count as one.
+    /// Whether the next `reviewPoolQueues` may defer the push if its pool is blocked. False until one review has found
+    /// the push in its pool's queue, so that the push has some time to leave. A review does not count while the pool's
+    /// pushes are held back, because no push can leave then.
     var mayBeDeferredAtNextReview = false
     /// The activity's `serviceFailureCount` when the command was deferred.
     var serviceFailureCount: UInt8 = 0

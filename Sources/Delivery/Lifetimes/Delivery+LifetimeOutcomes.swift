@@ -1,15 +1,15 @@
 import LiveActivity
 
-/// What a finished command says about the life of its activity (R34, R35). The answer comes from the effects of its
-/// outcome (`OutcomeEffects`) and from its record.
+/// Decides what a finished command says about the life of its activity (R34, R35). The command's outcome decides
+/// (`OutcomeEffects`), and in some cases also other facts of its record.
 extension Delivery {
     /// Whether the outcome of a producer's command, or of a restart, shows that the activity began, lives or has ended.
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let effects = outcome.effects
         return switch slot.pointee.event {
         case .start: effects.contains(.startShowsLife)
-        // If the policy restarts the activity, an update after its end is reported too, because the restart shows the
-        // newest state (`updatedAfterEnd`).
+        // A restart shows the newest state. So if the policy restarts the activity, an update after its end is reported
+        // too (`updatedAfterEnd`).
         case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)
         case .end:
             effects.contains(.endShowsEnd)
@@ -37,9 +37,11 @@ extension Delivery {
             && slot.pointee.ending.outcome.effects.contains(.givesUpRestart)
     }
 
-    /// Whether an earlier attempt of this command probably ended the activity, and the response to that attempt was
-    /// lost. True if the token died after the command was made. If the user had dismissed the activity earlier, the 410
-    /// would name an earlier time. (Apple, "Handling notification responses from APNs")
+    /// Whether an earlier attempt of this end probably ended the activity, and its response was lost. False unless APNs
+    /// has said (410) since when the token is dead.
+    ///
+    /// True if the token died after the command was made. If the user had dismissed the activity before, the token
+    /// would have died before. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false

@@ -196,9 +196,10 @@ extension Delivery {
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
-    /// Asks Redis whether a lifetime command is still permitted: the timetable must have the life that the command ends
-    /// or, for a restart, the entry that waits for this start. The command enters its activity's waiting list only
-    /// after the reply.
+    /// Asks Redis whether a lifetime command is still permitted. Redis permits an end if the timetable has the life
+    /// that the command ends. Redis permits a restart if the timetable has the entry that waits for this restart, and
+    /// no state newer than the one that the command brings. The command enters its activity's waiting list only after
+    /// the reply (`handleLifetimeCheck`).
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
         _ command: Command,
@@ -226,8 +227,8 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if !isPermitted || mustYieldToProducer(record, of: activity, now: now) {
-                // A start or end of the producer waits, is under way or is deferred, and may change the life. If the
-                // timetable still has the life, the keeper makes another command.
+                // Redis did not permit the command, or a start or end of the producer comes first and may change the
+                // life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
@@ -285,9 +286,9 @@ extension Delivery {
         -> SlotStatus
     {
         guard records[tail].lifetime.isEnd else {
-            // A start or end of the producer takes precedence over this end of a lifetime. `handleLifetimeCheck` has
-            // looked for one already. But one may have come since then: the lane tried to defer this end, and Kafka
-            // refused the deferred record.
+            // The producer's starts and ends take precedence over this end of a lifetime. `handleLifetimeCheck` has
+            // looked for them. But another one may have come since then, while the lane tried to defer this end and
+            // Kafka refused the deferred record.
             if mustYieldToProducer(record, of: activity, now: now) {
                 finish(record, .superseded)
             } else {

@@ -52,8 +52,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFreeIndex != .null {
             index = firstFreeIndex
             firstFreeIndex = SlabIndex(rawValue: header(of: index))
-            // Prefetch the element that the next call allocates: it may have left the cache, because its last use may
-            // be long ago.
+            // Prefetch the element that the next call will allocate. It may not be in the cache, because it may have
+            // been free for a long time.
             prefetch(firstFreeIndex)
         } else {
             if everUsedCount == capacity { grow() }

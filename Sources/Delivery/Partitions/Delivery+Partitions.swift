@@ -16,14 +16,14 @@ extension Delivery {
         }
     }
 
-    /// Notes which records of a newly assigned partition are reread: they had been settled before, and Redis lost what
-    /// they wrote. The lane works on them (R25), but writes a second result for one only if it says something new
+    /// Notes which records of a newly assigned partition are *reread*: the partition's owner had settled them, and then
+    /// Redis lost what they had written. The lane works on them again (R25). But usually it writes no second result
     /// (`OutcomeEffects.noResultIfReread`).
     ///
     /// - Parameters:
     ///   - settledEndOffset: all records below this offset had been settled.
-    ///   - metadata: which records from `settledEndOffset` on had been settled, in the form of
-    ///     ``PartitionProgress/metadata`` for this offset.
+    ///   - metadata: which later records had been settled, in the form of ``PartitionProgress/metadata`` for
+    ///     `settledEndOffset`.
     public mutating func noteRereadRecords(
         _ partitionIndex: UInt32,
         below settledEndOffset: Int64,
@@ -59,8 +59,8 @@ extension Delivery {
 
     /// Returns the offset and the metadata to commit for a partition; nil before the partition's first record, and if
     /// the partition is not assigned.
-    public func progress(_ partitionIndex: UInt32) -> PartitionProgress? {
-        partitions[partitionIndex]?.pointee.ledger.progress
+    public mutating func progress(_ partitionIndex: UInt32) -> PartitionProgress? {
+        partitions[partitionIndex]?.pointee.makeProgress()
     }
 
     /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
@@ -89,9 +89,10 @@ extension Delivery {
         removeLag(for: partition, now: now)
     }
 
-    /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
-    /// dropped: Redis may have admitted it with a claim that only this lane knows. If its pool is blocked, the start is
-    /// deferred with this claim (`mustBeDeferredToNextOwner`).
+    /// Drops a record of a revoked partition, unless a step of it is under way.
+    ///
+    /// A start that waits for a retry is not dropped, because Redis may have admitted it with a claim that only this
+    /// lane knows. If the start's pool is blocked, the start is deferred with this claim (`mustBeDeferredToNextOwner`).
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -171,6 +172,23 @@ extension Delivery {
     }
 }
 
+extension Partition {
+    /// Returns the offset and the metadata to commit; nil before the partition's first record. Until all reread records
+    /// are settled again, the metadata names them too (``RereadOffsets``).
+    fileprivate mutating func makeProgress() -> PartitionProgress? {
+        rereadOffsets.noteSettledRecords(of: ledger)
+        guard !rereadOffsets.areRangesSettledAgain else { return ledger.progress }
+        guard ledger.nextOffset > 0 else { return nil }
+        let offset = ledger.committableOffset
+        let ranges = rereadOffsets.mergeRanges(with: ledger.settledRanges, from: offset)
+        return PartitionProgress(
+            committableOffset: offset,
+            metadata: SettledOffsetsText.encode(ranges, above: offset),
+            areRereadRecordsSettled: false
+        )
+    }
+}
+
 extension PartitionLedger {
     /// The offset and the metadata to commit; nil before the partition's first record.
     package var progress: PartitionProgress? {
@@ -190,9 +208,13 @@ public struct PartitionProgress: Sendable, Equatable {
     /// kinds of settled records are left out: those that the next owner must read again
     /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
     public var metadata: [UInt8]
+    /// Whether all reread records that the metadata of the rereading named are settled again. If not, the metadata
+    /// names them still, and the rereading is not complete.
+    public var areRereadRecordsSettled: Bool
 
-    package init(committableOffset: Int64, metadata: [UInt8]) {
+    package init(committableOffset: Int64, metadata: [UInt8], areRereadRecordsSettled: Bool = true) {
         self.committableOffset = committableOffset
         self.metadata = metadata
+        self.areRereadRecordsSettled = areRereadRecordsSettled
     }
 }

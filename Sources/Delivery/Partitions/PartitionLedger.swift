@@ -140,12 +140,12 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// The settled offsets above the committable one that the metadata may name, lowest first. Offsets that neither
-    /// form of `SettledOffsetsText` could name are left out.
+    /// The ranges of settled offsets that the commit's metadata may name, lowest first. The metadata has one of two
+    /// forms (`SettledOffsetsText`). The list ends where neither form can name more.
     var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let endOffset = max(nextOffset, restoredEndOffset)
-        // The form with bits can name only offsets below `bitFormEndOffset`. The form with runs can name only the first
+        // The form with bits can name all offsets below `bitFormEndOffset`. The form with runs can name the first
         // `rangesMax` ranges.
         let bitFormEndOffset = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
@@ -158,8 +158,19 @@ package struct PartitionLedger: ~Copyable {
         return ranges
     }
 
-    /// Returns the first offset, from `first` on and below `endOffset`, that the metadata may name; if `mayBeNamed` is
-    /// false, the first one that it must not name. Returns `endOffset` if there is none.
+    /// Returns the first offset in the range that is not settled, or that the lane has not received; nil if there is
+    /// none.
+    func findUnsettledOffset(in range: Range<Int64>) -> Int64? {
+        var offset = max(range.lowerBound, committableOffset)
+        while offset < range.upperBound {
+            guard offset < nextOffset, isSettled(offset) else { return offset }
+            offset += 1
+        }
+        return nil
+    }
+
+    /// Returns the first offset, from `first` on, that the metadata may name. If `mayBeNamed` is false, returns the
+    /// first one that the metadata must not name. Returns `endOffset` if there is none below `endOffset`.
     private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below endOffset: Int64)
         -> Int64
     {
@@ -175,8 +186,8 @@ package struct PartitionLedger: ~Copyable {
         return endOffset
     }
 
-    /// Clears the bits of restored offsets whose records the lane will not receive. The ring uses each bit again for an
-    /// offset that is `ringOffsetCount` higher. That offset would otherwise seem to be settled.
+    /// Clears the bits of restored offsets whose records the lane will not receive. In the ring, an offset that is
+    /// `ringOffsetCount` higher has the same bit, and would otherwise seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {

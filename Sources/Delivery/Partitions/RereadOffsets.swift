@@ -4,6 +4,10 @@
 /// state of an update or end. The record has a second result only if its command is now sent, held or `failed`, or if
 /// the command counts superseded commands.
 ///
+/// Until all reread records are settled again, the metadata of commits names those at or above the settled offset
+/// (``mergeRanges(with:from:)``). Otherwise another loss of Redis, or another owner of the partition, would make the
+/// missing ones new records: a start would be sent twice.
+///
 /// The lane reads ahead until it has received all reread records (`ReadAhead.noteLag`). Otherwise an activity could get
 /// several old states, one after the other, before the lane reads the newest one.
 struct RereadOffsets {
@@ -14,6 +18,8 @@ struct RereadOffsets {
     /// One above the highest offset of a reread record. Most records are at or above it, so that `contains` needs no
     /// search.
     private let rereadEndOffset: Int64
+    /// The reread records below this offset are settled again, as far as they are in `settledRanges`.
+    private var settledAgainEndOffset: Int64 = .min
 
     /// Makes the value for a partition without reread records.
     init() { self.init(settledEndOffset: .min, settledRanges: []) }
@@ -26,6 +32,38 @@ struct RereadOffsets {
 
     /// Whether a record at `offset` or above may be reread.
     func mayContainOffsets(from offset: Int64) -> Bool { offset < rereadEndOffset }
+
+    /// Whether all reread records at or above `settledEndOffset` are settled again. Then the ledger alone knows which
+    /// records are settled.
+    var areRangesSettledAgain: Bool { settledRanges.isEmpty || settledAgainEndOffset >= rereadEndOffset }
+
+    /// Notes which reread records the lane has settled again. Continues at the first record that was not settled at the
+    /// last call.
+    mutating func noteSettledRecords(of ledger: borrowing PartitionLedger) {
+        guard !areRangesSettledAgain else { return }
+        for range in settledRanges where range.upperBound > settledAgainEndOffset {
+            let offset = ledger.findUnsettledOffset(in: max(range.lowerBound, settledAgainEndOffset)..<range.upperBound)
+            settledAgainEndOffset = offset ?? range.upperBound
+            if offset != nil { return }
+        }
+    }
+
+    /// Returns the union of these ranges and of the ranges of reread offsets, without the offsets below `firstOffset`.
+    ///
+    /// - Parameter ranges: ascending and disjoint, none below `firstOffset`.
+    func mergeRanges(with ranges: [Range<Int64>], from firstOffset: Int64) -> [Range<Int64>] {
+        let rereadRanges = settledRanges.filter { $0.upperBound > firstOffset }
+            .map { max($0.lowerBound, firstOffset)..<$0.upperBound }
+        var mergedRanges: [Range<Int64>] = []
+        for range in (ranges + rereadRanges).sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = mergedRanges.last, last.upperBound >= range.lowerBound {
+                mergedRanges[mergedRanges.count - 1] = last.lowerBound..<max(last.upperBound, range.upperBound)
+            } else {
+                mergedRanges.append(range)
+            }
+        }
+        return mergedRanges
+    }
 
     /// Whether the record at `offset` is reread.
     func contains(_ offset: Int64) -> Bool {

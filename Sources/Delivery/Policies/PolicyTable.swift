@@ -51,7 +51,8 @@ package struct PolicyTable: Sendable {
         restartsActivities = policies.contains(where: \.restartsActivities)
     }
 
-    /// Returns the policies with ``Policy/Bucket/longestFillSeconds`` in their buckets.
+    /// Returns the policies, and sets ``Policy/Bucket/longestFillSeconds`` in each bucket: the longest time in which a
+    /// bucket of this kind fills in any of the policies.
     private static func withLongestFillSeconds(_ policies: [Policy]) -> [Policy] {
         let budgetFillSeconds = policies.map { max($0.budget.fillSeconds, $0.frequentBudget.fillSeconds) }.max() ?? 0
         let startBudgetFillSeconds = policies.map(\.startBudget.fillSeconds).max() ?? 0

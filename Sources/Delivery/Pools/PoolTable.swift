@@ -45,12 +45,13 @@ final class PoolTable {
         /// it enters a phase without one (`ActivityPhase.hasCredit`).
         var takenCreditCount = 0
         var throughput = PoolThroughput()
-        /// The monotonic time of the earliest known retry of an update or end; `.min`: none is known. The command may
-        /// have ended by then.
+        /// The monotonic time of the earliest known retry of an update or end; `.min`: none is known. The update or end
+        /// may have its outcome already.
         var stateRetryDueMilliseconds = Int64.min
         /// Whether the app has this pool. For the kind `unknownEnvironment`: whether the app has both pools.
         let isConfigured: Bool
-        /// The pool that is assumed while an activity's environment is not known (`poolKey(of:_:)`).
+        /// For the kind `unknownEnvironment`: the pool from which an activity usually takes its credit while its
+        /// environment is not known (`poolKey(of:_:)`).
         let assumedKind: PoolKey.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, isConfigured: Bool, assumedKind: PoolKey.Kind) {
@@ -149,8 +150,9 @@ final class PoolTable {
         return poolStates[poolKey.tableIndex].takenCreditCount < creditsMax
     }
 
-    /// Removes and returns the next activity that waits, if the pool has a credit for it. The caller takes the credit,
-    /// because an activity whose commands have all expired needs none.
+    /// Removes and returns the next activity that waits for a credit; nil if the pool has no free credit. Does not take
+    /// the credit: the caller does so if the activity needs one. An activity whose commands have all expired needs
+    /// none.
     func popActivityForFreeCredit(of poolKey: PoolKey) -> ActivityIndex? {
         hasFreeCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
@@ -289,9 +291,9 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { recoveryReports.note(.responses) }
     }
 
-    /// Unblocks a pool if nothing waits for it any longer and responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this function. Without the call, such a pool
-    /// would stay blocked, because the pools are reviewed only while something waits.
+    /// Unblocks a pool if nothing waits for it any longer, and responses came lately
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this function, because it reviews pools only
+    /// while something waits. Otherwise such a pool would stay blocked.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()

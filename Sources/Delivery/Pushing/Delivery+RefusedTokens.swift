@@ -6,12 +6,15 @@ import LiveActivity
 /// crash could lose the invalidation: the next owner would find no token in Redis, so APNs would not refuse it again.
 /// (R17)
 extension Delivery {
-    /// Retires a token that APNs refused. But APNs may say since when the token is dead. If the token was registered
-    /// then or later, it stays, and the push is retried later: perhaps APNs does not know this registration yet. (R17)
+    /// Retires a token that APNs refused. Exception: APNs says since when the token is dead, and the token was
+    /// registered then or later. Perhaps APNs does not know this registration yet. So the token stays, and the push is
+    /// retried later. (R17)
     ///
-    /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
-    /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
-    /// `LifetimeKeeper` makes the end again. (R35)
+    /// What follows for the refused command:
+    /// - An update or end is held, with its alert.
+    /// - A start is not held, because Redis has already allowed it once.
+    /// - The end of a lifetime is not held. Its activity has usually ended. Otherwise `LifetimeKeeper` makes the end
+    ///   again. (R35)
     ///
     /// Until Kafka has the invalidation, the command stays the current one. So the activity's next command does not get
     /// the dead token.
@@ -38,10 +41,9 @@ extension Delivery {
             // Only count the acknowledgement: `Delivery.acknowledge(_:)` would also hold the command for the next
             // token.
             records[record].ending.acknowledge()
-            // If an earlier attempt probably ended the activity, settle the end as `accepted`: after a crash, the next
-            // owner may read this end again, and Redis then replies that the phone has shown it, so that the life
-            // leaves the timetable. With `notShown`, the life would stay there, and `LifetimeKeeper` would make the end
-            // again.
+            // If an earlier attempt probably ended the activity, settle the end as `accepted`. After a crash, the next
+            // owner may read this end again. Redis then replies that the phone has shown the end, so the life leaves
+            // the timetable. With `notShown`, the life would stay there, and `LifetimeKeeper` would make the end again.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishAndEndTurn(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -52,10 +54,11 @@ extension Delivery {
         acknowledge(record)
     }
 
-    /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended,
-    /// after Kafka has the invalidation, because both read the dead token from the record's slot. From now on the slot
-    /// may get another token: if one has registered meanwhile, Redis replies `retry` to the call `hold`, and the
-    /// command is admitted again.
+    /// Holds the command until the activity's next token registers. If a token has registered meanwhile, Redis replies
+    /// `retry` to the call `hold`, and the command is admitted again.
+    ///
+    /// The record's slot may get this next token. So call this only when Kafka has the invalidation and the call
+    /// `retireToken` has ended: both read the dead token from the slot.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

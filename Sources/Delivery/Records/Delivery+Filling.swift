@@ -22,10 +22,11 @@ extension Delivery {
         )
     }
 
-    /// Does the same with two other texts in the places of the activity's and the device's id.
+    /// Copies a command's texts into a block and fills the fields of its slot, except for the body. The slot gets the
+    /// two texts that the caller chooses, where the other `fillSlot` takes the ids of the activity and the device.
     ///
     /// - Parameters:
-    ///   - subject: the id of what the command addresses: of the activity, the audience or the channel.
+    ///   - subject: the id of what the command addresses: an activity, an audience or a channel.
     ///   - secondText: the text for `texts.device`.
     @inline(__always)
     mutating func fillSlot(
@@ -71,8 +72,8 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
-        // The slot may still have the token of the registration that released this command. The caller frees that
-        // token, so only forget it here.
+        // If a registration released this command, the slot still refers to that registration's token. The caller frees
+        // the token's bytes, so only clear the reference here.
         slot.pointee.token.block = .none
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -143,8 +144,8 @@ extension Delivery {
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
-    /// Returns when a start expires, UNIX seconds: when it has the greatest age that its policy permits, or earlier at
-    /// its own expiration.
+    /// Returns when a start expires, UNIX seconds. This is its own expiration, or the time at which it reaches the
+    /// greatest age that its policy permits, whichever comes first.
     private func expirationSeconds(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,

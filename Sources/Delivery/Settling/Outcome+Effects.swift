@@ -14,8 +14,8 @@ struct OutcomeEffects: OptionSet {
     /// The token that the command brought is registered once more, because Redis may still hold commands for it. Redis
     /// returns them only when the token is registered.
     static var registersTokenAgain: OutcomeEffects { OutcomeEffects(rawValue: 1 << 3) }
-    /// If the command is a start, its token is registered once more: Redis may hold starts of other activities for this
-    /// token of the device.
+    /// If the command is a start, the token that it brought is registered once more. This token starts activities on
+    /// the device, and Redis may hold starts of other activities for it.
     static var registersTokenAgainIfStart: OutcomeEffects { OutcomeEffects(rawValue: 1 << 4) }
 
     // What the timetable of lifetimes learns (R34, R35). `Delivery+LifetimeOutcomes.swift` reads these effects.
@@ -29,8 +29,9 @@ struct OutcomeEffects: OptionSet {
     /// A producer's end with this outcome shows that its activity has ended.
     static var endShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 7) }
     /// A producer's end with this outcome shows that its activity has ended, if Redis replied to the end's admission.
-    /// Without a reply, the end is a duplicate of another record in the lane, and reports nothing: only the other
-    /// record learns from Redis whether the end belongs to the newest life.
+    ///
+    /// Without a reply, the end is only a duplicate of another record in the lane, and reports nothing. Redis tells
+    /// only the other record whether the end belongs to the newest life.
     static var admittedEndShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 8) }
     /// The activity had ended before this command. If the command is the end of a lifetime, another end was admitted.
     static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 1 << 9) }

@@ -2,15 +2,17 @@ import LiveActivity
 
 /// Limits the memory of the held commands that registrations release. (R4)
 ///
-/// A registration in the lane has about 0.5 KiB of blocks. When the reply to its call brings a held command, the same
-/// record has a body of up to 4 KiB. The lane may have tens of thousands of registrations, and replies come faster than
-/// pushes leave. So while the free bytes are too few for the commands that the replies may bring, further calls
-/// `registerToken` wait here. Without this limit, the lane could need several times its bytes. Each next owner of the
-/// partitions would need them too, because no registration would be settled.
+/// A registration in the lane has about 0.5 KiB of blocks. If the reply to its call brings a held command, the record
+/// also gets a body of up to 4 KiB. The lane may have tens of thousands of registrations, and replies come faster than
+/// pushes leave. So while there are too few free bytes for the commands that the replies may bring, further calls
+/// `registerToken` wait here.
+///
+/// Without this limit, the lane could need several times its bytes. So could each next owner of the partitions, because
+/// no registration would be settled.
 extension Delivery {
-    /// While calls `registerToken` under way and released commands together are fewer than this, the lane makes such
-    /// calls even without free bytes. So registrations never stop: each call gets a reply, and each released command
-    /// ends without the calls that wait here.
+    /// The number of calls `registerToken` under way and of released commands, together, below which the lane makes
+    /// such calls even without free bytes. So registrations never stop: none of these calls and commands waits for the
+    /// calls that are held back, so their number falls again.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
     /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no
@@ -34,8 +36,8 @@ extension Delivery {
         storeQueue.prepend(ticket)
     }
 
-    /// Queues all calls that are held back, because a partition is being revoked. The calls for its registrations are
-    /// now made, and the others are held back again.
+    /// Queues all calls that are held back, because a partition is being revoked. For registrations of this partition
+    /// the lane now makes the calls (`mayBringHeldCommand`). It holds back the others again.
     mutating func requeueHeldBackRegistrations() {
         while let ticket = heldBackRegistrations.popFirst() {
             recordsAwaitingStoreCount += 1

@@ -174,7 +174,8 @@ extension Command {
 
     /// Whether a registration of the activity's token, or of the device's, may have released this held command before
     /// Redis lost data. A command that is newer than the registration was first held after the loss, and waits for the
-    /// lost token. An older command was usually released before, but a late one was held after the loss too (K11).
+    /// lost token. An older command was usually released before, but a late one was held after the loss too (K11). A
+    /// registration may also have released a newer command before the loss, which is then sent again (K18).
     ///
     /// - Parameter milliseconds: when the token was registered, UNIX milliseconds; 0: never.
     func mayHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
-/// temporary reason joins the end again, at once or after a pause, so a later call may overtake it. There are two
-/// exceptions:
-/// - A refund that failed is not repeated, because Redis may have carried it out (R15).
+/// Queues store calls and handles their replies. Calls leave from the front of the queue. If a call fails for a
+/// temporary reason, it joins the end of the queue again, at once or after a pause. So a later call may overtake it.
+/// There are two exceptions:
+/// - A failed refund is not repeated, because Redis may have carried it out (R15).
 /// - A command that asks for a token or an admission may return its credit and wait instead (`mayWaitWithoutCredit`).
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
@@ -84,16 +84,16 @@ extension Delivery {
         }
     }
 
-    /// Lets the next call wait for up to a second, because too few replicas acknowledge its writes now. Its command
-    /// keeps its credit. Meanwhile other calls can be made.
+    /// Lets the next call wait for up to a second, because too few replicas acknowledge its writes now. The call's
+    /// command keeps its credit. Meanwhile other calls can be made.
     public mutating func delayNextStoreCallForMissingReplicas(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }
 
-    /// Handles a call that got no reply, or that Redis refused.
+    /// Handles a call that got no reply, or that Redis refused. `failure` says whether and when the call is made again.
     ///
-    /// - Parameter reason: the reason in the command's result, if the command fails.
+    /// - Parameter reason: why the call failed. A command that fails with its call has this reason in its result.
     public mutating func storeFailed(
         tag: UInt64,
         _ failure: StoreFailure,
@@ -145,8 +145,9 @@ extension Delivery {
         if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
-    /// If the call is a refund, ends it instead of repeating it, and returns true. The failed call may have refunded
-    /// the draw, and a second refund would allow the device one start too many, which is worse than one too few. (R15)
+    /// If the call is a refund, ends it, so that it is not repeated, and returns true. The failed call may have
+    /// refunded the draw. After a second refund, the device could get one start too many, which is worse than one too
+    /// few. (R15)
     private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)

@@ -25,7 +25,7 @@ extension Delivery {
         return body(
             StoreCall(
                 tag: ticket.tag,
-                subject: subject(of: ticket, slot),
+                subject: storeSubject(of: ticket, slot),
                 operation: makeOperation(of: ticket, slot, now: now)
             )
         )
@@ -40,9 +40,10 @@ extension Delivery {
             ? holdBackRegistrationIfNoRoom(ticket) : supersedeCommandIfReplacedBeforeCall(ticket, now: now)
     }
 
-    /// Returns the activity or device that a call is about.
+    /// Returns the activity or device that a call is about. This is not always `texts.subject`: the calls about a
+    /// device take its id from `texts.device`, if the record has it there.
     @inline(__always)
-    private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
+    private func storeSubject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
         let app = bundleIds[ticket.appIndex]
         func activity() -> Subject {
             Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.texts.subject))

@@ -3,8 +3,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// How long all calls pause after Redis refused one for a temporary reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long a call that is set aside waits before it is made again. A call that is set aside later waits less,
-    /// because all such calls are made again at the same time.
+    /// How long the first call that is set aside waits before it is made again. Calls that are set aside after it wait
+    /// less, because all of them are made again at the same time.
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>

@@ -1,18 +1,19 @@
 import LiveActivity
 
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The age of an
-/// alert counts from its own command, not from the state that carries it.
+/// alert counts from the command that brought the alert, not from a newer command that carries it.
 ///
 /// An alert is checked twice:
 /// - When the turn of its command or carrier comes: before the admission, because digest, priority and budget depend on
 ///   the alert.
 /// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// There is no earlier check, which would cost results in a backlog: a rider with an old alert needs a result of its
-/// own, but most carriers are replaced before their turn, and their riders are then only counted.
+/// An alert is not checked earlier, because this would cost results in a backlog. A rider whose alert is removed gets a
+/// result of its own. But most carriers are replaced before their turn, and then a newer command only counts their
+/// riders.
 extension Delivery {
-    /// Removes the alert that a record would be sent with, if it is too old. If it is the rider's alert, the rider is
-    /// finished.
+    /// Removes the alert that a record would be sent with, if the alert is too old. If a rider brought this alert,
+    /// finishes the rider.
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
             isAlertTooOld(alert, on: record, now: now)
@@ -21,7 +22,7 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the body has another alert, it is older than the rider's, and so it is too old as well.
+            // If the body has another alert, this alert is older than the rider's, so it is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

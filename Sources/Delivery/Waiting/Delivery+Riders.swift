@@ -51,8 +51,9 @@ extension Delivery {
         return finishSuperseded(replaced, countedBy: replacement)
     }
 
-    /// Keeps `replaced` unsettled in Redis if `replacement` has an alert or a rider. Exception: a start may be settled.
-    /// Without this, the unsent alert that `replaced` had or carried could be lost:
+    /// Removes the settlement of `replaced` if `replacement` has or carries an alert, so that Redis does not settle
+    /// `replaced`. Exception: a start may be settled. Otherwise an unsent alert of `replaced` or of its rider could be
+    /// lost:
     /// 1. Redis settles `replaced`, and counts its alert as sent or replaced.
     /// 2. `replacement` is dropped, because its partition is revoked.
     /// 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
@@ -66,8 +67,8 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.removeKnownRider(of: replaced)
-        // If the carrier has a rider already, finish it: its alert is older. Let the carrier itself count this rider,
-        // because no other command replaces the carrier here.
+        // If the carrier has a rider already, that rider's alert is older. So finish that rider. The carrier itself
+        // counts it, because no other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
         // A hint for prefetching: the next merge of this activity probably reads this record.
@@ -113,13 +114,14 @@ extension Delivery {
         return alertVersion < currentAlertVersion
     }
 
-    /// Moves the alert of a rider to `endCommand`, if the rider is older: its alert belongs to the life that
-    /// `endCommand` ends. Only the first carrier behind `endCommand` in the waiting list is checked.
+    /// Moves an alert from a waiting carrier to `endCommand`, if the carrier's rider is older than `endCommand`: the
+    /// alert then belongs to the life that `endCommand` ends. Only the first carrier behind `endCommand` in the waiting
+    /// list is checked.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
-        // The rider stays with its carrier if the alert is already in the carrier's body. It also stays if the carrier
-        // is not newer than the end: the carrier may be a second record of the same end.
+        // The alert stays with its carrier if it is already in the carrier's body. It also stays if the carrier is not
+        // newer than the end: the carrier may be a second record of the same end.
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }

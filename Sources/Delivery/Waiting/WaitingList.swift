@@ -1,13 +1,15 @@
-/// The waiting commands of one activity, in the order of their turns: usually, for each life of the activity, a start,
-/// a state and the end. The list is linked through the commands' slots. (R12)
+/// The commands of one activity that wait in the lane. The first one is admitted next. For each life of the activity,
+/// there is usually at most a start, an update and an end. (R12)
+///
+/// Each command's slot has the link to the next command.
 struct WaitingList: BitwiseCopyable {
     /// The link from a record to the next one in its list; `.null`: it is the last one, or in no list.
     struct Link: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits (`head` and `tail` return optionals). Having the
-    // last one saves a search: a new command is usually compared only with it (`merge`).
+    // The first and the last waiting record; `.null` if none waits. (`head` and `tail` return the same as optionals.)
+    // The last record is stored because `merge` usually compares a new command only with it.
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 

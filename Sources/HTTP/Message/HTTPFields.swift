@@ -23,7 +23,7 @@ package struct HTTPFields: Sendable, Equatable {
         return values.isEmpty ? nil : values.joined(separator: ", ")
     }
 
-    /// - Parameter name: in lower case.
+    /// Returns the values of all fields with this name, in their order. The name must be in lower case.
     func values(of name: String) -> [String] {
         allFields.filter { $0.name == name }.map(\.value)
     }

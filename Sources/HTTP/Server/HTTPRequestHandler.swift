@@ -1,7 +1,9 @@
 /// Responds to the requests of a server. All calls come on the server's own thread, and the handler must not block this
 /// thread.
 package protocol HTTPRequestHandler: AnyObject {
-    /// - Returns: the response; nil if the handler responds by `HTTPExchange.respond` or `HTTPExchange.openStream`,
+    /// Responds to a complete request.
+    ///
+    /// - Returns: the response. Nil if the handler calls `HTTPExchange.respond` or `HTTPExchange.openStream` instead,
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 

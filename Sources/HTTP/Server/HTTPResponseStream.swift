@@ -93,7 +93,7 @@ package final class HTTPResponseStream: Sendable {
 
     // MARK: - The server's thread
 
-    /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
+    /// Removes and returns the bytes that wait, and whether they are the last bytes of the response.
     func takeWaitingOutput() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
             state.isOutputAnnounced = false

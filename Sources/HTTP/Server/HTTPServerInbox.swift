@@ -114,7 +114,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Subtracts the bytes of a body that the connection has discarded before an exchange got the body.
+    /// Subtracts the bytes of a body that the connection has discarded. The bytes of a body that an exchange has got
+    /// are subtracted when the exchange is released (``releaseExchange(bodyBytes:)``).
     func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func setConnectionCount(_ count: Int) { state.withLock { $0.connectionCount = count } }

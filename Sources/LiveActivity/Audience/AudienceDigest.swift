@@ -41,6 +41,7 @@ public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
     public static let positionsPerSegment: UInt64 = 1 << 32
 
     public var segment: UInt8
+    /// The place within the segment. Unlike the position of a round in the core `Audiences`, it counts no laps.
     public var position: UInt32
 
     public init(segment: UInt8, position: UInt32) {

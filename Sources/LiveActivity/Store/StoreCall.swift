@@ -163,12 +163,15 @@ public struct StoreCall<Bytes> {
         /// - Parameter attributesType: if not nil, only the device's token of this type is removed. Nil for an
         ///   activity.
         case unregister(atMilliseconds: Int64, attributesType: Bytes? = nil)
-        /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
-        /// (R27). Reply: `settled`. Until this confirmation, other replies name these audiences too, because the worker
-        /// that got the first reply may have died.
+        /// Confirms that each audience in ``StoreReply/departures`` of an earlier reply now has an entry about the
+        /// member's departure (R27). Reply: `settled`.
         ///
-        /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
-        ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
+        /// Until this confirmation, Redis also names these audiences in other replies, because the worker that got the
+        /// first reply may have died.
+        ///
+        /// - Parameter atMilliseconds: the time in the earlier reply. If Redis has another time by now, for example
+        ///   after a later registration, the call has no effect. The next reply has the new time, which must be
+        ///   confirmed instead.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own value

@@ -43,8 +43,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// The command has an alert, but Redis knows a newer version. The newer version is not settled yet, so it can carry
-    /// the alert.
+    /// Redis knows a newer version, which is not settled yet. So the newer command can still carry the alert of this
+    /// command.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
     /// admit the command again. Redis has changed nothing, except that it may have registered the token that came with

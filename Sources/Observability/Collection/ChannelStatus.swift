@@ -8,8 +8,8 @@ package final class ChannelStatus: Sendable {
         /// The number of channels in the registry when this worker last read it. Channels that are being deleted count
         /// too.
         package var audienceChannelCount: Int64 = 0
-        /// The number of channels, also of other programs, in the last list that APNs returned to any worker, as this
-        /// worker last read it; 0 before the first list.
+        /// The number of channels in the newest list that any worker got from APNs, also of other programs' channels.
+        /// This worker reads the number from Redis. 0 before the first list.
         package var listedChannelCount: Int64 = 0
         package var creationCount: Int64 = 0
         package var deletionCount: Int64 = 0

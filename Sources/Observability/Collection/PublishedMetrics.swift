@@ -41,7 +41,7 @@ public final class PublishedMetrics: Sendable {
     /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
     /// iteration.
     private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
-    /// Until this time (monotonic clock), `/livez` accepts that the thread runs no iteration.
+    /// Before this time (monotonic clock), `/livez` does not report the thread as stuck, even if it runs no iteration.
     private let iterationPauseEndMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 
@@ -86,15 +86,15 @@ public final class PublishedMetrics: Sendable {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Notes that the thread may run no iteration until this time: it makes a blocking call, such as closing a client,
-    /// or its loop has ended.
+    /// Notes that the thread is not stuck if it runs no iteration before this time. It makes a blocking call, such as
+    /// closing a client, or its loop has ended.
     public func noteIterationPause(untilMilliseconds: Int64) {
         iterationPauseEndMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before the first one. If the thread has noted a pause
-    /// (``noteIterationPause(untilMilliseconds:)``), the time is 0 during the pause, and then counts from its end until
-    /// the next iteration.
+    /// Returns the time since the thread's last iteration; nil before the first one. During a pause that the thread has
+    /// noted (``noteIterationPause(untilMilliseconds:)``), returns 0. After the pause, returns the time since the
+    /// pause's end, until the thread runs its next iteration.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }

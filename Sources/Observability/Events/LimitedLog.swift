@@ -32,7 +32,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         self.events = events
     }
 
-    /// Writes a line, or counts it as suppressed.
+    /// Writes a line, unless a rule of this type leaves it out.
     ///
     /// - Parameters:
     ///   - level: replaces the kind's own level for this line; nil keeps it.

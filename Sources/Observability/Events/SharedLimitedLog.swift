@@ -12,7 +12,9 @@ package final class SharedLimitedLog: Sendable {
         log = Mutex(LimitedLog(logger: logger, events: events))
     }
 
-    /// Writes a line, or counts it as suppressed. If `level` is not nil, it replaces the kind's own level.
+    /// Writes a line. If the rules of ``LimitedLog`` leave this line out, only counts it as suppressed.
+    ///
+    /// - Parameter level: replaces the kind's own level for this line; nil keeps it.
     package func callAsFunction(
         _ kind: LogKind,
         level: Logger.Level? = nil,

@@ -176,8 +176,8 @@ extension Diagnosis {
     /// Returns a finding if APNs refuses the pool's provider token or topic. Exception: an open circuit breaker has a
     /// finding of its own.
     ///
-    /// /readyz may fail after the first such refusal, so one is enough for the finding. Its share of the responses does
-    /// not matter, and it may be older than the time window.
+    /// /readyz may fail after the first such refusal. So one refusal is enough for the finding, even if it is older
+    /// than the time window, and whatever its share of the responses is.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.isProviderRefusedByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0

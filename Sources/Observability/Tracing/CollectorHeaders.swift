@@ -15,7 +15,7 @@ package enum CollectorHeaders {
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]
 
-    /// - Returns: the header lines for the head of a request, each with its line end.
+    /// Returns the headers in the file as lines for the head of a request, each with its line end.
     package static func readLines(path: String) throws(SecretFileError) -> String {
         let text = try SecretFile.readText(path, bytesMax: bytesMax)
         var head = ""

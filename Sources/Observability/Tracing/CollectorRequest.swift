@@ -22,7 +22,7 @@ struct CollectorRequest: Sendable {
     /// Signalled to cancel the request; see `HTTPClient`.
     var cancellationWakeup: Wakeup
 
-    /// - Returns: the status of the response.
+    /// Sends the body, and returns the status of the response. Blocks until the response has arrived.
     func post(_ body: [UInt8]) throws(Failure) -> Int {
         var client = HTTPClient(
             address: HTTPAddress(server: address.server, path: address.path),

@@ -45,8 +45,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed for span ids. With the same seed, a repeated result gets the same span ids.
     public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtWallMilliseconds: Int64) {
-        // If the trace begins at this worker, the span of the record's first result is the root of the trace. A
-        // registration may have further results: those of the held commands that its token releases.
+        // Only the first result of a record can be the root of the trace. A registration has further results: those of
+        // the held commands that its token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
         context = Self.context(
             of: trace,

@@ -55,7 +55,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         hasRandomTraceIdentifier = flags & 2 != 0
     }
 
-    /// Returns the same trace with another parent span.
+    /// Returns the context for the children of another span of this trace.
     public func child(spanIdentifier: UInt64) -> TraceContext {
         TraceContext(
             traceIdentifierHigh: traceIdentifierHigh,

@@ -128,8 +128,8 @@ package actor TraceExporter {
 
     func popNextBatch() -> (traces: [FinishedTrace], attemptCount: Int)? {
         var traces: [FinishedTrace] = []
-        for number in rings.indices {
-            let ring = rings[(firstRingIndex + number) % rings.count]
+        for offset in rings.indices {
+            let ring = rings[(firstRingIndex + offset) % rings.count]
             while traces.count < Self.tracesPerRequestMax, let trace = ring.pop() { traces.append(trace) }
         }
         firstRingIndex = (firstRingIndex + 1) % max(1, rings.count)
@@ -162,8 +162,8 @@ package actor TraceExporter {
         return !mayRetry
     }
 
-    /// - Returns: why the collector did not take the batch; nil if it did. The OTLP specification ("OTLP/HTTP
-    ///   Response") says which statuses allow a retry.
+    /// Sends the traces to the collector. Returns why the collector did not take them; nil if it did. The OTLP
+    /// specification ("OTLP/HTTP Response") says which statuses allow a retry.
     private func post(_ traces: [FinishedTrace], timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
         let request = CollectorRequest(
             address: collector.address,

@@ -153,7 +153,7 @@ extension CommandConnection: StreamHandler, TimerHandler, IterationEndHandler {
     func iterationEnded() { connectToNextAddress() }
 
     func timerFired(tag: UInt64) {
-        // The deadline concerns only commands that wait. If none waits, the connection stays open.
+        // The deadline is for connecting, and for commands that wait. A connection without waiting commands stays open.
         if isConnected && waitingCompletions.isEmpty { return }
         endConnection(RedisError(.deadline))
     }

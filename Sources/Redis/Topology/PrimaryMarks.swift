@@ -6,7 +6,7 @@
 /// replies if Redis is silent or slow, or if the task is cancelled (``PrimaryConnections``). A failed call is not
 /// repeated.
 public final class PrimaryMarks {
-    /// A primary, and what one call of ``readMarks(_:)`` has read from it.
+    /// What one call of ``readMarks(_:)`` has read from one primary.
     public struct PrimaryReading: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation

@@ -101,8 +101,9 @@ public final class RedisClient {
 
     /// Returns the connection for one call with this key. The caller must issue the call at once.
     ///
-    /// - Returns: nil if the key's server is not ready or is unknown. In a cluster, nil also if an ASK redirects the
-    ///   call to a server without room. Ask again after `redisReady`; in a cluster, also after a pause.
+    /// - Returns: nil if the key's server is not ready or is unknown. Then ask again after `redisReady`. In a cluster,
+    ///   also nil if an ASK redirects the call to a server without room. No `redisReady` follows in this case, so in a
+    ///   cluster ask again after a pause too.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -4,9 +4,10 @@ public final class RedisQueries {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
-    /// How often a command is tried at most. It is tried again, because the cluster may have changed, or the connection
-    /// may have been lost. It is not tried again after a cancellation, or after an error that is proven to be its own
-    /// (`RedisError.isRetriable` is false). SCAN, and the search for the servers, are tried only once.
+    /// The maximum number of attempts of a command. After most errors, the command is tried again: the cluster may have
+    /// changed, or the connection may have been lost. There is no further attempt after a cancellation, or after an
+    /// error that is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
+    /// servers, are tried only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read. One server may get all of them, so
     /// the number must not exceed ``CommandConnection/commandsMax``.
@@ -132,7 +133,7 @@ public final class RedisQueries {
         for result in connections.send(primaries.map { ($0, [Array("TIME".utf8)]) }) {
             if let reply = try? result.get(), let time = try? Self.parseTime(reply) { times.append(time) }
         }
-        // After an error there may be other primaries, so the next call searches for them.
+        // If a primary has not replied, other servers may be the primaries now. So the next call searches for them.
         if times.count < primaries.count { connections.forgetPrimaries() }
         return times
     }

@@ -114,10 +114,11 @@ struct SendCommand: ParsableCommand {
     /// default. The configuration and `--property` can change it.
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
 
-    /// Sends the records of the input. With `--count`, sends that many records, and repeats the input if it has fewer.
+    /// Sends the records of the files, each once. With `--count`, sends this number of records instead. If the files
+    /// have fewer records, begins again with the first one.
     ///
-    /// - Parameter invalidCount: counts the records that are not valid commands or registrations. With `--topic`, no
-    ///   record is checked.
+    /// - Parameter invalidCount: raised by 1 for each record that is not a valid command or registration. With
+    ///   `--topic`, no record is checked.
     private func sendFiles(_ sender: inout RecordSender, invalidCount: inout Int) throws {
         var timestampUpdater = TimestampUpdater()
         func withCurrentTime(_ record: [UInt8]) -> [UInt8] {

@@ -28,11 +28,12 @@ struct ActivityReport {
     }
 
     /// How much of a budget is left: of an activity's budget for pushes at priority 10, or of a device's budget for
-    /// starts.
+    /// starts (`Policy.Bucket`).
     struct Budget: Equatable {
         var remainingDrawCount: Int
+        /// The draws of a full budget: `pushes` of the bucket.
         var drawsMax: Int
-        /// How many of the `drawsMax` draws are reserved for alerts and ends.
+        /// How many of the `drawsMax` draws are reserved for alerts and ends: `reservedForAlerts` of the bucket.
         var reservedDrawCount: Int
         /// When all draws will be available again; nil if they are now.
         var fullAtMilliseconds: Int64?

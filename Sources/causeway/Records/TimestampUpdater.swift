@@ -9,8 +9,8 @@ struct TimestampUpdater {
     /// The time that the last command got, UNIX microseconds.
     private var lastCommandAtMicroseconds: Int64 = 0
 
-    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. The command's
-    /// `sequence` becomes the microseconds within the second, so the command is newer than all earlier ones.
+    /// Returns the command with the current time as `aps.timestamp`. The command's `sequence` becomes the microseconds
+    /// within the second, so the command is newer than all earlier ones.
     ///
     /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
@@ -18,7 +18,7 @@ struct TimestampUpdater {
         let microseconds = max(unixMicroseconds, lastCommandAtMicroseconds + 1)
         let timestampRange = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
-        // Overwrite the digits only if the new number is as long. Timestamps have ten digits until the year 2286.
+        // Overwrite the digits only if the new number has as many. Timestamps have ten digits until the year 2286.
         guard digits.count == Int(timestampRange.count) else { return record }
         lastCommandAtMicroseconds = microseconds
         var updatedRecord = recordWithTimestamp
@@ -29,8 +29,8 @@ struct TimestampUpdater {
         var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // A record that already had a sequence now has two, which is a fault. So remove the second one, which is the
-        // old one.
+        // If the record already had a sequence, it now has two, which is a fault. Then remove the old one, which is the
+        // second one.
         guard case .failure(let fault) = Self.decode(recordWithSequence) else { return recordWithSequence }
         var repair = RecordRepair(recordWithSequence)
         guard fault.code == .duplicateKey, fault.path.field == .sequence, repair.repair(fault) else {

@@ -65,6 +65,8 @@ struct RebuildTally {
 
     subscript(_ counter: Counter) -> Int { counts[counter] ?? 0 }
 
+    /// Returns the table that the command prints, line by line.
+    ///
     /// - Parameter isDone: whether the rebuild has written. If not, the lines say what `--execute` would write.
     func lines(isDone: Bool) -> [String] {
         var lines = LabelledLines()

@@ -72,7 +72,9 @@ struct ReplayOptions: ParsableArguments {
         }
     }
 
-    func scope(in configuration: WorkerConfiguration) throws -> ReplayScope {
+    /// Makes the scope of the replay, and reads the files with the contracts of the apps. If `--app` is not configured,
+    /// prints an error and throws.
+    func makeScope(in configuration: WorkerConfiguration) throws -> ReplayScope {
         if let app, !configuration.apps.contains(where: { $0.bundleId == app }) {
             let names = configuration.apps.map(\.bundleId).joined(separator: ", ")
             StandardStreams.printError("Error: --app \(app): is not in the configuration, which has \(names)")

@@ -156,8 +156,9 @@ struct ReplayReader {
     ) throws(KafkaError) -> Int64 {
         if logOffsets.isEmpty { return logOffsets.lowerBound }
         if let found = try fetchOffset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
-        // The broker names no offset if all records are older than `milliseconds`, or if it keeps no timestamps. The
-        // timestamp of the newest record shows which of the two is true.
+        // The broker has named no offset. Either all records are older than `milliseconds`, or the broker cannot look
+        // up offsets by time: for example, `EmbeddedBroker` cannot. The timestamp of the newest record shows which of
+        // the two is true.
         var newestTimestampMilliseconds: Int64?
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(
@@ -166,7 +167,8 @@ struct ReplayReader {
             until: { Clock.monotonicMilliseconds > deadlineMilliseconds },
             { newestTimestampMilliseconds = $0.timestampMilliseconds }
         )
-        let areAllOlder = newestTimestampMilliseconds.map { $0 < milliseconds } ?? false
+        // A negative timestamp says that the broker keeps none.
+        let areAllOlder = newestTimestampMilliseconds.map { $0 >= 0 && $0 < milliseconds } ?? false
         return areAllOlder ? logOffsets.upperBound : logOffsets.lowerBound
     }
 
@@ -332,7 +334,7 @@ struct GroupCommittedOffsets {
         isReadByGroup = isInput || committedOffsets.contains { $0 != nil }
     }
 
-    /// Whether the workers have not committed the record, so that they will still read it.
+    /// Whether the workers will still read the record, because their group has not committed its offset.
     func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
         guard isReadByGroup, committedOffsets.indices.contains(Int(partition)) else { return false }
         return committedOffsets[Int(partition)].map { offset >= $0 } ?? true

@@ -41,7 +41,7 @@ struct ReplayRun {
             StandardStreams.printError("\(commandName): \(error)")
             throw ExitCode.configurationFault
         }
-        scope = try options.scope(in: configuration)
+        scope = try options.makeScope(in: configuration)
         topic = options.topic ?? configuration.kafka.topics.commands
         table = NewestCommandTable(bytesMax: options.memory << 20)
     }

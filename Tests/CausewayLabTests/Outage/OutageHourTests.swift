@@ -6,9 +6,9 @@ import Testing
 @Suite("An hour without one app's host")
 struct OutageHourTests {
     private static let schedule = OutageHourSchedule(
-        minutesBeforeOutage: 1,
+        beforeOutageMinutes: 1,
         outageMinutes: 4,
-        minutesAfterHostReturn: 1,
+        afterHostReturnMinutes: 1,
         activityCount: 2
     )
 

@@ -59,6 +59,34 @@ import Testing
         #expect(bodies.map { $0.contains("alert") } == [true, false])
     }
 
+    /// Another loss of Redis, or another owner, may come before the lane has read these records again. Without their
+    /// names, they would then be new records: their starts would be sent twice.
+    @Test func `A commit names the records that are not settled again yet`() throws {
+        let core = CoreHarness()
+        core.reread(below: 1, metadata: SettledOffsetsText.encode([2..<4], above: 1))
+        func namedOffsets() throws -> (ranges: [Range<Int64>]?, areAllSettled: Bool) {
+            let newestProgress = core.delivery.progress(core.commandsPartition)
+            let progress = try #require(newestProgress)
+            let ranges = progress.metadata.withUnsafeBytes {
+                SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
+            }
+            return (ranges, progress.areRereadRecordsSettled)
+        }
+        core.receive(.update(1))
+        #expect(try namedOffsets() == ([2..<4], false))
+        core.reply(.duplicate)
+        core.acknowledgeAll()
+        core.receive(.update(2, of: "b"), .update(3, of: "c"))
+        #expect(core.committableOffset == 1)
+        #expect(try namedOffsets() == ([2..<4], false))
+        core.reply(.duplicate, toNewest: true)
+        core.receive(.update(4, of: "d"))
+        core.reply(.duplicate, toNewest: true)
+        core.acknowledgeAll()
+        #expect(core.committableOffset == 1)
+        #expect(try namedOffsets() == ([2..<4], true))
+    }
+
     @Test func `A start that is read again is recorded, not sent`() {
         let core = makeRereadingCore()
         core.receive(.start(1))

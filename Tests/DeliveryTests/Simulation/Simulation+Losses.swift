@@ -1,4 +1,5 @@
 import ActivityStore
+import Delivery
 import LiveActivity
 import Testbed
 
@@ -24,12 +25,13 @@ struct SimulatedLosses {
     /// record that was sent and is not settled. If Redis has lost it too, nothing shows that it was sent.
     var hadForcedMove = false
     /// By activity: the sequences of the alerts that Redis held in a copy to which it returned. Each of them may have
-    /// rung before, and may ring again with a new token, which comes before the registrations are read again (K18).
+    /// rung before, and may ring again with a token that comes before the registrations are read again (K18).
     var alertsHeldInCopies: [String: Set<Int>] = [:]
-    /// By activity: the versions that the phone ignored after a loss (``Simulation/noteIfIgnored(_:by:)``).
+    /// By activity: the versions that the phone ignored after a loss: see ``Simulation/noteIfIgnored(_:by:)`` (K30).
     var ignoredVersions: [String: Set<Version>] = [:]
-    /// Whether a partition's new owner has written the first marks of a partition after Redis had lost them. Then no
-    /// worker notices this loss.
+    /// Whether a worker has taken a partition for a new one, because the group's committed offset was 0, and has
+    /// written its first marks after a loss. Then no worker notices that Redis has lost what the worker had read before
+    /// (`MarkAction.next`).
     var wasUnnoticed = false
     /// The numbers of rereadings that workers have requested: because a partition's mark was lost, and because it was
     /// of another run.
@@ -120,12 +122,26 @@ extension Simulation {
         losses.alertsHeldInCopies[activity]?.contains(alert) ?? false
     }
 
+    /// Whether an alert may ring a second time because a record that brings its command was not settled when Redis lost
+    /// data. The worker then handles this record as a new one. There are two cases (K18):
+    ///
+    /// - The command has no result yet: another command carried the alert.
+    /// - The command was held twice: a registration had released it, waited for the spacing, and Redis lost data again.
+    ///
+    /// - Parameter view: the command whose push carries the alert.
+    func isUnsettledAfterLoss(_ alert: Int, with view: RecordView, of activity: String) -> Bool {
+        guard losses.count > 0 else { return false }
+        let hasNoResult = results["\(activity)#\(alert)"]?.isEmpty ?? true
+        let heldResultCount = results[identifier(view)]?.count { $0 == .held } ?? 0
+        return hasNoResult || losses.count > 1 && heldResultCount > 1
+    }
+
     /// Whether the activity's start may be lost: Redis lost it while it was held (K25), or it was held because Redis
     /// had lost the device's token (K11).
     func mayHaveLostHeldStart(_ outcomes: [Outcome]) -> Bool { losses.count > 0 && outcomes.contains(.held) }
 
     /// Notes a state that a phone is about to ignore after a loss, because the phone shows an older state with a higher
-    /// timestamp. Redis had raised this timestamp above the shown state's own one (R11), and has lost how far.
+    /// timestamp. Redis had raised this timestamp above the shown state's own one (R11), and has lost how far (K30).
     func noteIfIgnored(_ state: SimulatedPhone.ShownState, by phone: SimulatedPhone) {
         guard losses.count > 0, let shownState = phone.shownState, state.timestamp < shownState.timestamp,
             state.version > shownState.version, shownState.timestamp > shownState.version.timestamp

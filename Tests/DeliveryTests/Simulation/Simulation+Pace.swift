@@ -51,13 +51,16 @@ extension Simulation {
     /// Checks that an alert does not ring again after Redis knew that APNs had accepted it. Only a push that Redis
     /// admitted before that may still ring the alert again.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
-        guard alert >= 0, !mayRepeatAfterLoss, !wasHeldInCopy(alert, of: activity), !view.isStart,
+        guard alert >= 0, !mayRepeatAfterLoss, !wasHeldInCopy(alert, of: activity),
+            !isUnsettledAfterLoss(alert, with: view, of: activity), !view.isStart,
             phones[activity]?.rungAlerts.contains(alert) ?? false,
             let acceptedAtMilliseconds = pace.alertAcceptedAtMilliseconds[activity]?[alert],
             let admittedAtMilliseconds = pace.admittedAtMilliseconds[activity]?[view.version],
             admittedAtMilliseconds > acceptedAtMilliseconds
         else { return }
-        violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
+        violations.append(
+            "\(activity): the alert of #\(alert) rang again with \(view.version); \(outcomesText(of: activity))"
+        )
     }
 
     /// Records a push. If the same worker also sent the activity's previous push, checks the spacing between the two.

@@ -25,6 +25,8 @@ struct SimulatedRereading {
     var assignments = AssignmentTable()
     /// Where each partition's assignment, or its last rereading, began to read.
     var startOffsets: [SimulatedLog.Partition: Int64] = [:]
+    /// What the group had committed for each partition at its assignment.
+    var committedOffsets: [SimulatedLog.Partition: CommittedOffset] = [:]
     /// What each partition's lane last reported, if it may be committed.
     var reportedProgress: [SimulatedLog.Partition: PartitionProgress] = [:]
     /// The partitions' states as the Kafka thread last published them. A poll may use a state that has changed since.
@@ -60,6 +62,8 @@ extension Simulation {
         guard parameters.lossesMax > 0 else { return }
         worker.rereading.assignments.insert(partition.topicPartition, lane: 0)
         worker.rereading.startOffsets[partition] = offset
+        worker.rereading.committedOffsets[partition] = log.commits[partition]
+            .map { CommittedOffset(offset: $0.offset, metadata: $0.metadata) }
         worker.rereading.reportedProgress[partition] = nil
     }
 
@@ -94,7 +98,7 @@ extension Simulation {
             progress: nil,
             isDrained: isBeingRevoked && worker.delivery.isDrained(position.indexInCore)
         )
-        let isCommittable = worker.rereading.assignments.apply(report, committableOffset: progress?.committableOffset)
+        let isCommittable = worker.rereading.assignments.applyAndPermitCommit(report, of: progress)
         if isCommittable, let progress { worker.rereading.reportedProgress[partition] = progress }
         return isCommittable
     }
@@ -127,7 +131,9 @@ extension Simulation {
                     assignmentNumber: entry.assignmentNumber,
                     startOffset: worker.rereading.startOffsets[partition],
                     settledEndOffset: findSettledEndOffset(of: partition, entry, worker),
-                    rereading: entry.rereading.map { ($0.identifier, $0.isComplete) }
+                    rereading: entry.rereading.map { ($0.identifier, $0.isComplete) },
+                    hasSettledRecordsAtStart: worker.rereading.startOffsets[partition] == 0
+                        && CommitMetadata.namesSettledRecords(worker.rereading.committedOffsets[partition])
                 )
             )
         }
@@ -209,13 +215,10 @@ extension Simulation {
         )
         switch action {
         case .nothing: return
-        case .advance, .complete, .lower: break
         case .writeFirstMarks:
-            // Perhaps Redis had a mark and lost it, and the partition moved before its former owner noticed this. The
-            // new owner begins at offset 0, and takes the partition for a new one. It reads all records, except those
-            // that the commit's metadata names.
-            let isAnyRecordSkipped = log.commits[partition]?.metadata.isEmpty == false
-            if losses.count > 0, isAnyRecordSkipped { losses.wasUnnoticed = true }
+            let nextOffset = worker.rereading.assignments[partition.topicPartition]?.nextOffset ?? -1
+            if losses.count > 0, nextOffset > 0 { losses.wasUnnoticed = true }
+        case .advance, .complete, .lower: break
         case .reread(_, let firstMissingOffset, let isPrimaryEmptied):
             let identifier = random.nextNonzero()
             worker.rereading.requestedIdentifiers[status.assignmentNumber] = identifier
@@ -353,7 +356,8 @@ extension Simulation {
         worker.rereading.assignments.beginRereading(
             of: request.topicPartition,
             identifier: request.rereadingIdentifier,
-            endOffset: settledEndOffset
+            endOffset: settledEndOffset,
+            hasSettledRecordsAboveEnd: !metadata.isEmpty
         )
         metadata.withUnsafeBytes {
             worker.delivery.noteRereadRecords(indexInCore, below: settledEndOffset, metadata: $0)

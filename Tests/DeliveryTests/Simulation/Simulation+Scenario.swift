@@ -272,8 +272,9 @@ extension Simulation {
         noteIfIgnored(shownState, by: phone)
         phone.receive(view.event, shownState)
         if view.priority == 10 { phone.highPriorityVersions.insert(view.version) }
-        // After Redis has lost data, a push may be repeated with another timestamp, and older states may come.
-        // The phone still shows the right state at the end.
+        // After Redis has lost data, a push may be repeated with another timestamp. An older state may come if the lane
+        // has no room to read ahead (`RereadTests` checks that the lane reads ahead). The phone still shows the right
+        // state at the end.
         if !wasRedisWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone

@@ -3,9 +3,9 @@
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim: a random one for each attempt to claim the range.
     private(set) var number: UInt64
-    /// How often in a row the claim was lost. If a claim was held for longer than `lossCountResetAfterMilliseconds`
-    /// before its loss, the count begins again with this loss. It stops at `pauseDoublingsMax` + 1, where the pause
-    /// before a claim stops growing.
+    /// How often in a row the claim was lost. If a claim was held for longer than `lossCountResetAfterMilliseconds`,
+    /// its loss is counted as the first. The count stops at `pauseDoublingsMax` + 1, because the pause before the next
+    /// claim is then the longest.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited until the store has all members again. At `memberWaitsMax` the round
     /// waits no more, because perhaps the store has lost nothing: after each failed attempt to connect, the store

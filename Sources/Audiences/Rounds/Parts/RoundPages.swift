@@ -12,8 +12,8 @@ struct RoundPages: BitwiseCopyable {
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
     @CompactOptional var largestPageBytes: Int64?
 
-    /// The bytes that the round's next page is expected to occupy: one and a half times those of the largest page so
-    /// far, plus 1 KiB. Members are spread evenly over segments, so the pages of one round have similar lengths.
+    /// The bytes that the round's next page will probably need: one and a half times the bytes of the largest page so
+    /// far, plus 1 KiB. The pages of one round have similar lengths, because members are spread evenly over segments.
     var nextPageExpectedBytes: Int {
         guard let largestPageBytes else { return PageSlot.expectedBytesMax }
         return min(PageSlot.expectedBytesMax, Int(largestPageBytes + largestPageBytes / 2 + 1_024))

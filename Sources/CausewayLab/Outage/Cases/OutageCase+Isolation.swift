@@ -5,10 +5,11 @@ extension OutageCase {
     /// other load.
     private static let freshnessP99MillisecondsMax: Int64 = 2_500
 
-    /// How long a record may wait for its commit with the worker's defaults: the sum of these times.
+    /// How long a record may wait until its offset is committed, if the worker has its default configuration. It is the
+    /// sum of these times:
     ///
     /// - `deferAfterMilliseconds`: after this time, a worker defers a command.
-    /// - `requestTimeoutMilliseconds`: the longest wait for a response, if the push begins just before the deferral.
+    /// - `requestTimeoutMilliseconds`: a push that begins just before the deferral may wait so long for its response.
     /// - One second for the commit, and one second for the poll that measures the wait.
     private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()

@@ -4,10 +4,10 @@ struct OutageHourSchedule {
     static let healthyAppName = "healthy"
 
     /// The minutes before the outage, which the table shows for comparison.
-    var minutesBeforeOutage = 3
+    var beforeOutageMinutes = 3
     var outageMinutes = 60
     /// How many minutes the run lasts after the affected app's APNs host is reachable again.
-    var minutesAfterHostReturn = 2
+    var afterHostReturnMinutes = 2
     /// Activities of each of the two apps.
     var activityCount = 4_000
     /// Commands a second of each of the two apps.
@@ -23,9 +23,9 @@ struct OutageHourSchedule {
     /// memory for waiting commands must not keep growing. (R4)
     var memoryGrowthPercentMax: Int64 = 5
 
-    var outageBeginsAtMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
+    var outageBeginsAtMilliseconds: Int64 { Int64(beforeOutageMinutes) * 60_000 }
     var outageEndMilliseconds: Int64 { outageBeginsAtMilliseconds + Int64(outageMinutes) * 60_000 }
-    var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterHostReturn) * 60_000 }
+    var endMilliseconds: Int64 { outageEndMilliseconds + Int64(afterHostReturnMinutes) * 60_000 }
 
     /// The time between the affected app's last command and its host's return. The pause makes clear which state is the
     /// newest.

@@ -3,8 +3,8 @@
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record; -1: its deferred record does not say when.
     let receivedAtWallMilliseconds: Int64
-    /// Kafka's timestamp of the record, UNIX milliseconds; -1, as in Kafka: none. Results, deferred records and the
-    /// core of audiences get it unchanged.
+    /// Kafka's timestamp of the record, UNIX milliseconds. -1: the record has none. This is Kafka's number for it,
+    /// which results, deferred records and the core of audiences get unchanged.
     let recordTimestampMilliseconds: Int64
     /// When Redis replied to the admission, or when the core of audiences admitted the command.
     var admittedAtWallMilliseconds: Int64?

@@ -67,13 +67,13 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     }
 }
 
-/// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
-/// environment.
+/// A client of Apple's channel management, which creates, reads, lists and deletes broadcast channels. It is for one
+/// app in one environment.
 ///
 /// Usually there are only a few requests an hour, so each request opens its own connection. At most eight requests run
 /// at the same time. The client does not retry: a creation has no idempotency key, so the caller must decide what to do
 /// after a request without a response.
-public final class ChannelManagement: Sendable {
+public final class ChannelManagementClient: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
         public var identifier: String
@@ -91,10 +91,10 @@ public final class ChannelManagement: Sendable {
     private let makeAuthorization: @Sendable () -> String?
     /// Each queue runs one request at a time, on a thread of its own. A concurrent queue would not do: all concurrent
     /// queues of the process share a few threads, about one for each processor.
-    private let queues = (0..<ChannelManagement.runningRequestsMax)
+    private let queues = (0..<ChannelManagementClient.runningRequestsMax)
         .map { DispatchQueue(label: "channel management \($0)") }
     /// How many requests wait or run in each of the queues.
-    private let pendingRequestCounts = Mutex([Int](repeating: 0, count: ChannelManagement.runningRequestsMax))
+    private let pendingRequestCounts = Mutex([Int](repeating: 0, count: ChannelManagementClient.runningRequestsMax))
 
     /// - Parameters:
     ///   - bundleId: the app's bundle id. It has no suffix, unlike the topic of a push.

@@ -1,7 +1,7 @@
-/// A response of the simulated APNs: success, or a reason, usually from Apple's tables for device pushes, broadcasts
-/// and channels. Causeway's client has a table of its own: if one of the two tables has a wrong entry, a test finds the
-/// difference.
-public enum SimulatedReason: UInt8, Sendable, CaseIterable {
+/// A response of the simulated APNs: success, or a refusal with a reason, usually one from Apple's tables for device
+/// pushes, broadcasts and channels. Causeway's client has a table of its own: if one of the two tables has a wrong
+/// entry, a test finds the difference.
+public enum SimulatedResponse: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
     case duplicateHeaders, idleTimeout, invalidPushType, missingDeviceToken, missingTopic, payloadEmpty, topicDisallowed

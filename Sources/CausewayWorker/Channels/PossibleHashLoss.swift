@@ -1,0 +1,22 @@
+import Synchronization
+
+/// Says that primaries of a cluster may have lost hashes of audiences, and with them the channels that admission reads
+/// there.
+///
+/// The hash of an audience may be on another primary than its app's registry of channels. If only the hash is lost, the
+/// registry stays complete, so no restoration writes the channel again. But such a primary also lacks marks of
+/// registrations, which ``StoreWatch`` notices. `StoreWatch` notes the loss, and ``ChannelKeeper`` takes the note.
+final class PossibleHashLoss: Sendable {
+    private let areMembersMissing = Atomic<Bool>(false)
+    private let isNoted = Atomic<Bool>(false)
+
+    /// Notes what a poll has found. Members that begin to be missing show a loss. When they are no longer missing, this
+    /// notes the loss once more, because a primary may have lost its data again meanwhile.
+    func noteMembers(areMissing: Bool) {
+        guard areMembersMissing.exchange(areMissing, ordering: .relaxed) != areMissing else { return }
+        isNoted.store(true, ordering: .releasing)
+    }
+
+    /// Returns whether hashes may have been lost since the last call.
+    func take() -> Bool { isNoted.exchange(false, ordering: .acquiringAndReleasing) }
+}
