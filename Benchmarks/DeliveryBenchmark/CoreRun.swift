@@ -13,7 +13,7 @@ final class CoreRun {
     private var delivery: Delivery
     private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: CommandFeed.firstTimestamp * 1_000)
     private let partitionIndex: UInt32
-    private let pool = PoolIdentifier(appIndex: 0, environment: .production)
+    private let pool = PoolTarget(appIndex: 0, environment: .production)
     private var feed: CommandFeed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]

@@ -44,8 +44,9 @@ public enum ProviderTokenRenewal {
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - tokenInUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedTokenIssuedAtSeconds: when the last token was issued that APNs refused and this process forgot; nil
-    ///     if there is none.
+    ///   - refusedTokenIssuedAtSeconds: the issue time of the last token that APNs refused, and that this process
+    ///     therefore stopped using; nil if there is none.
+    ///   - unixSeconds: the time by this process's clock.
     public static func nextAction(
         _ storedToken: StoredToken?,
         tokenInUseIssuedAtSeconds: Int64?,
@@ -94,7 +95,7 @@ public enum ProviderTokenRenewal {
     }
 
     /// Whether this process may use a shared token: APNs accepts tokens of this age, and the token is newer than the
-    /// last one that APNs refused and this process forgot.
+    /// last one that APNs refused, and that this process therefore stopped using.
     private static func isUsable(
         _ token: SharedToken,
         refusedTokenIssuedAtSeconds: Int64?,

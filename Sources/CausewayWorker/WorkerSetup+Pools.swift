@@ -98,7 +98,7 @@ extension WorkerSetup {
             pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
             try pool.validate()
             return LaneSetup.PoolSetup(
-                identifier: PoolIdentifier(
+                target: PoolTarget(
                     appIndex: UInt16(configuredPool.appIndex),
                     environment: configuredPool.environment
                 ),

@@ -21,10 +21,10 @@ struct WorkerSetup: @unchecked Sendable {
     let kafkaWakeup: Wakeup
     /// The wall clock of all lanes and of the Kafka thread. ``ClockWatch`` corrects it.
     let wallClock = WallClock()
-    private let configuration: WorkerConfiguration
-    private let deliveryConfiguration: DeliveryConfiguration
-    private let redisConfiguration: RedisConfiguration
-    private let pools: [LaneSetup.PoolSetup]
+    let configuration: WorkerConfiguration
+    let deliveryConfiguration: DeliveryConfiguration
+    let redisConfiguration: RedisConfiguration
+    let pools: [LaneSetup.PoolSetup]
     let metricRegistry: MetricRegistry
     let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
@@ -32,15 +32,15 @@ struct WorkerSetup: @unchecked Sendable {
     private let tokenSources: [ConfiguredSigningKey: ProviderTokenSource]
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
-    private let storeWatchMailbox = StoreWatchMailbox()
+    let storeWatchMailbox = StoreWatchMailbox()
     /// The lanes' requests to the channel keeper. A full buffer discards new requests, but none is lost for good: a
     /// request for a channel comes again with a later command, and the keeper's daily comparison finds an audience's
     /// end.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
-    private let traceRings: [TraceRing]
+    let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
     let traceExporter: TraceExporter?
-    private let logger: Logger
+    let logger: Logger
 
     init(
         configuration: WorkerConfiguration,
@@ -100,14 +100,6 @@ struct WorkerSetup: @unchecked Sendable {
         try Producer(properties: producerProperties)
     }
 
-    /// librdkafka's properties of the consumer: first those that limit its memory, then the configured ones. If a
-    /// property occurs twice, the configured value applies.
-    private var consumerProperties: [KafkaProperties.Property] {
-        get throws(KafkaError) {
-            let configuredProperties = try configuration.kafka.consumerProperties
-            return memoryBudget.makeConsumerProperties(for: configuredProperties) + configuredProperties
-        }
-    }
     private var producerProperties: [KafkaProperties.Property] {
         get throws(KafkaError) { memoryBudget.producerProperties + (try configuration.kafka.producerProperties) }
     }
@@ -190,31 +182,6 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    func makeLaneSetup(_ producer: Producer) throws(KafkaError) -> LaneSetup {
-        return LaneSetup(
-            deliveryConfiguration: deliveryConfiguration,
-            audiencesConfiguration: audiencesConfiguration,
-            redisConfiguration: redisConfiguration,
-            pools: pools,
-            apnsAuthorities: configuration.apns.caFile.map { "\($0) (apns.caFile)" } ?? "the system's (no apns.caFile)",
-            producer: producer,
-            topics: .init(
-                results: try producer.makeTopic(configuration.kafka.topics.results),
-                invalidations: try producer.makeTopic(configuration.kafka.topics.invalidations),
-                deadLetters: try producer.makeTopic(configuration.kafka.topics.deadLetters),
-                deferred: try producer.makeTopic(configuration.kafka.topics.deferred),
-                fanout: try producer.makeTopic(configuration.kafka.topics.fanout),
-                commands: try producer.makeTopic(configuration.kafka.topics.commands)
-            ),
-            bundleIds: configuration.apps.map { Array($0.bundleId.utf8) },
-            metricRegistry: metricRegistry,
-            traceRings: traceRings,
-            traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
-            logger: logger,
-            sendChannelRequest: { [continuation = channelRequests.continuation] in continuation.yield($0) }
-        )
-    }
-
     /// Passes the channel keeper's response to all lanes, not only to the one that sent the request: all lanes may have
     /// commands or broadcasts that wait for this channel.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
@@ -246,115 +213,12 @@ struct WorkerSetup: @unchecked Sendable {
         }
     }
 
-    func makeIntakeSetup(_ producer: Producer) throws(KafkaError) -> IntakeSetup {
-        IntakeSetup(
-            consumerProperties: try consumerProperties,
-            topics: [
-                configuration.kafka.topics.commands, configuration.kafka.topics.registrations,
-                configuration.kafka.topics.deferred, configuration.kafka.topics.fanout,
-            ],
-            producer: producer,
-            mailboxes: mailboxes,
-            wakeup: kafkaWakeup,
-            drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
-            inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
-            storeWatchMailbox: storeWatchMailbox,
-            rereadCommandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000,
-            metricRegistry: metricRegistry,
-            logger: logger
-        )
-    }
-
-    /// The contract with which each app starts; nil for an app without shapes.
-    var initialContracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
-
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes.
-    ///
-    /// - Parameters:
-    ///   - configuration: has all apps with which the worker started, also those that the reloaded file no longer
-    ///     names.
-    ///   - contracts: the contract of each app of `configuration`. This method does not read the files of shapes,
-    ///     because the file of an app that is no longer named may be gone.
-    func offerSettings(of configuration: WorkerConfiguration, contracts: [ContractRule?]) {
-        var settings = Self.makeReloadableSettings(configuration)
-        for (index, contract) in contracts.enumerated() { settings.apps[index].contract = contract }
-        metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
-        for mailbox in mailboxes { mailbox.offerSettings(settings) }
-    }
-
     /// Orders every lane to end its event loop.
     func stopLanes() {
         for mailbox in mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()
         }
-    }
-
-    private var audiencesConfiguration: AudiencesConfiguration {
-        var audiencesConfiguration = AudiencesConfiguration(
-            apps: deliveryConfiguration.apps,
-            reloadable: deliveryConfiguration.reloadable,
-            seed: deliveryConfiguration.seed
-        )
-        audiencesConfiguration.commandsTopic = deliveryConfiguration.commandsTopic
-        audiencesConfiguration.consumerSessionMilliseconds = Int64(configuration.kafka.sessionTimeoutMilliseconds)
-        if case .cluster = redisConfiguration.topology { audiencesConfiguration.hasSeveralStoreServers = true }
-        for (index, app) in configuration.apps.enumerated() {
-            let environments = app.channels.environments.filter(app.environments.contains)
-            audiencesConfiguration.channelRules[UInt16(index)] =
-                ChannelRule(patterns: app.channels.audiences, environments: environments)
-        }
-        audiencesConfiguration.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(
-            configured: audiencesConfiguration.fanoutRecordsMax
-        )
-        audiencesConfiguration.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
-        audiencesConfiguration.pageBytesMax = memoryBudget.pageBytesMax(configured: audiencesConfiguration.pageBytesMax)
-        audiencesConfiguration.pagesMax = memoryBudget.pagesMax(
-            configured: audiencesConfiguration.pagesMax,
-            appCount: deliveryConfiguration.apps.count
-        )
-        audiencesConfiguration.limitTableBytes(to: Int(memoryBudget.audienceTableBytesPerLane))
-        return audiencesConfiguration
-    }
-
-    /// Makes the configuration of the lanes' cores. `init` adds the contracts, and the limits that follow from the
-    /// memory budget.
-    private static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
-        var deliveryConfiguration = DeliveryConfiguration(
-            apps: configuration.apps.map { app in
-                DeliveryConfiguration.App(
-                    bundleId: Array(app.bundleId.utf8),
-                    hasProductionPool: app.environments.contains(.production),
-                    hasSandboxPool: app.environments.contains(.sandbox)
-                )
-            },
-            seed: UInt64.random(in: .min ... .max)
-        )
-        deliveryConfiguration.apply(makeReloadableSettings(configuration))
-        deliveryConfiguration.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
-        deliveryConfiguration.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
-        deliveryConfiguration.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
-        deliveryConfiguration.supersededResults = configuration.kafka.supersededResults
-        deliveryConfiguration.creditsPerPoolMax =
-            configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
-        return deliveryConfiguration
-    }
-
-    /// Makes the settings that a running lane can take, without the contracts of the apps.
-    static func makeReloadableSettings(_ configuration: WorkerConfiguration) -> ReloadableSettings {
-        let worker = configuration.worker
-        var settings = ReloadableSettings(appCount: configuration.apps.count)
-        settings.policies = configuration.policies
-        for (index, app) in configuration.apps.enumerated() {
-            // Every app names an existing policy, because the configuration has been checked.
-            settings.apps[index].defaultPolicyIndex = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
-        }
-        settings.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)
-        settings.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
-        settings.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
-        settings.readAheadLagRecords = Int64(worker.readAheadLagRecords)
-        settings.readAheadMillisecondsMax = Int64(worker.readAheadMillisecondsMax)
-        return settings
     }
 
     /// Makes a ring for the traces of each lane, and the exporter that empties the rings. If traces are not exported,
@@ -383,12 +247,5 @@ struct WorkerSetup: @unchecked Sendable {
         if let file = tracing.headersFile { _ = try CollectorHeaders.readLines(path: file) }
         let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
         return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
-    }
-}
-
-extension ReloadableSettings {
-    /// Reads the contracts of all apps from their files of shapes.
-    fileprivate mutating func readContracts(of configuration: WorkerConfiguration) throws {
-        for (index, app) in configuration.apps.enumerated() { apps[index].contract = try app.readContractRule() }
     }
 }

@@ -163,7 +163,7 @@ public struct Delivery: ~Copyable {
     public var unacknowledgedRecordCount: Int { records.unacknowledgedCount }
 
     /// Returns the number of admitted pushes of a pool that wait for a stream.
-    public func waitingPushCount(of pool: PoolIdentifier) -> Int { pools.readyPushCount(of: PoolKey(pool)) }
+    public func waitingPushCount(of pool: PoolTarget) -> Int { pools.readyPushCount(of: PoolKey(pool)) }
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of
     /// activities. (R4)

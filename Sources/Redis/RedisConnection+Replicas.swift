@@ -46,7 +46,7 @@ extension RedisConnection {
     /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
     /// outstanding.
     func sendWaitCommandIfNeeded() {
-        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitCommandIfNeeded() else { return }
+        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.issueWaitCommandIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }

@@ -60,11 +60,11 @@ struct ReplicaWatch {
         return .atOnce
     }
 
-    /// Begins a WAIT, if a call needs one and no WAIT is outstanding. A second outstanding WAIT would block the
-    /// connection for one more timeout.
+    /// Issues Redis' command WAIT, if a call needs one and no WAIT is outstanding. A second outstanding WAIT would
+    /// block the connection for one more timeout.
     ///
     /// - Returns: whether the connection must write the WAIT now, after all calls.
-    mutating func beginWaitCommandIfNeeded() -> Bool {
+    mutating func issueWaitCommandIfNeeded() -> Bool {
         guard needsWaitCommand, !isWaitCommandOutstanding else { return false }
         (needsWaitCommand, isWaitCommandOutstanding) = (false, true)
         return true

@@ -97,7 +97,8 @@ public final class ReplyReader {
         return UnreadReplies(bytes).findEndOfReply(at: offset)
     }
 
-    /// Returns an element of the array that `next` has returned last.
+    /// Returns an element of the array that the last call of `next` returned. The next call overwrites the elements and
+    /// their bytes.
     public func element(_ index: Int) -> Reply { partialReply.pointee.element(index) }
 }
 

@@ -275,7 +275,7 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                oldToken: replacedTokenBehavior,
+                replacedTokenBehavior: replacedTokenBehavior,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
             #expect(phone.push(Step().json, token: token, at: 10) == expectedResult)
@@ -291,7 +291,7 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                oldToken: .acceptedWithoutEffect,
+                replacedTokenBehavior: .acceptedWithoutEffect,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
         }

@@ -6,7 +6,7 @@ import Testing
 
 /// Broadcasts have another host than pushes to devices, and so a pool of their own. (R22)
 @Suite struct BroadcastPoolTests {
-    private let pool = PoolIdentifier(appIndex: 0, environment: .production)
+    private let pool = PoolTarget(appIndex: 0, environment: .production)
 
     /// Returns a harness with one member's push and one broadcast, which both may be sent now.
     private func makeHarness() throws -> RoundHarness {

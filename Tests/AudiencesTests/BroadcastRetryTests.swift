@@ -24,7 +24,7 @@ import Testing
             #expect(harness.send().map(\.content) == [1])
             harness.respondToPushes(.retryLater)
         } else {
-            let pool = PoolIdentifier(appIndex: 0, environment: .production)
+            let pool = PoolTarget(appIndex: 0, environment: .production)
             let push = harness.core.takeNextPush(
                 pool,
                 permitsRetry: false,

@@ -372,7 +372,7 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
-        let pool = PoolIdentifier(appIndex: 0, environment: .production)
+        let pool = PoolTarget(appIndex: 0, environment: .production)
         let offered = harness.core.takeNextPush(pool, pushesInFlightMax: 10, now: harness.moment)
         harness.core.pushNotSent(try #require(offered))
         let inFlight = harness.core.inFlightPushCount(of: pool)

@@ -330,7 +330,7 @@ final class RoundHarness {
         pushesInFlightMax: Int = 1_000,
         isProbing: Bool = false
     ) -> [SentPush] {
-        let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
+        let pool = PoolTarget(appIndex: appIndex, environment: environment)
         var sent: [SentPush] = []
         while sent.count < count,
             let push = core.takeNextPush(

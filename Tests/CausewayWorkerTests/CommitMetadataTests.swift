@@ -11,7 +11,7 @@ import Testing
         let text = SettledOffsetsText.encode(ranges, above: 3)
         for isUnmarked in [false, true] {
             let metadata = CommitMetadata.compose(settledOffsetsText: text, isUnmarked: isUnmarked)
-            #expect(CommitMetadata.isUnmarked(metadata) == isUnmarked)
+            #expect(CommitMetadata.hasUnmarkedNote(metadata) == isUnmarked)
             #expect(CommitMetadata.extractSettledOffsetsText(from: metadata) == text)
         }
     }

@@ -94,10 +94,10 @@ import Testing
             )
         }
         #expect(check(101, foundForMilliseconds: nil) == .isNew)
-        #expect(check(101, foundForMilliseconds: 2_999) == .isNew)
-        #expect(check(101, foundForMilliseconds: 3_000) == .isRight)
-        #expect(check(100, foundForMilliseconds: 3_000) == .isWrong)
-        #expect(check(101, isStopped: true, foundForMilliseconds: 3_000) == .isWrong)
+        #expect(check(101, foundForMilliseconds: 999) == .isNew)
+        #expect(check(101, foundForMilliseconds: 1_000) == .isRight)
+        #expect(check(100, foundForMilliseconds: 1_000) == .isWrong)
+        #expect(check(101, isStopped: true, foundForMilliseconds: 1_000) == .isWrong)
         #expect(check(101, isStopped: true, foundForMilliseconds: nil) == .isWrong)
 
         let unclear = findPositionOrError(nil, .all, settledEndOffset: 101, .isNew)

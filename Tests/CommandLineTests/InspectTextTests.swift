@@ -308,9 +308,9 @@ struct InspectTextTests {
         #expect(app.activityKey(activity).count == 36)
         #expect(app.activity(ofKey: app.activityKey(activity)) == activity)
         #expect(app.deviceKey("d") == Array("{com.example.match/d}".utf8))
-        #expect(app.policy(named: nil).name == "b")
-        #expect(app.policy(named: "a").name == "a")
-        #expect(app.policy(named: "gone").name == "b")
+        #expect(app.policyOrDefault(named: nil).name == "b")
+        #expect(app.policyOrDefault(named: "a").name == "a")
+        #expect(app.policyOrDefault(named: "gone").name == "b")
     }
 
     @Test func `JSON is printed unchanged`() {

@@ -259,7 +259,7 @@ struct MetricsTests {
     private func checkHealthOfProcess(of run: ExampleRun) throws {
         let path = run.deployment.path("causeway.yaml")
         let text = try String(contentsOfFile: path, encoding: .utf8)
-        let process = try #require(run.deployment.worker?.identifier)
+        let process = try #require(run.deployment.worker?.processIdentifier)
         let movedConfiguration = text.replacingRequired("port: \(run.deployment.httpPort)", with: "port: 1")
         for changedText in [movedConfiguration, "no: configuration\n"] {
             try changedText.write(toFile: path, atomically: true, encoding: .utf8)

@@ -73,7 +73,7 @@ struct SecretTests {
             let hardLimit = ownLimit.rlim_max == .max ? "unlimited" : "\(ownLimit.rlim_max)"
             // The process has its parent's limit until the worker's program begins.
             try run.await("a limit of 1 byte") {
-                let text = try String(contentsOfFile: "/proc/\(worker.identifier)/limits", encoding: .utf8)
+                let text = try String(contentsOfFile: "/proc/\(worker.processIdentifier)/limits", encoding: .utf8)
                 let match = try #require(text.firstMatch(of: /Max core file size +(\S+) +(\S+)/))
                 return match.1 == "\(min(1, ownLimit.rlim_max))" && match.2 == hardLimit
             }

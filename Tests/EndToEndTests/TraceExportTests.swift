@@ -250,7 +250,7 @@ struct TraceExportTests {
             #expect(try startedCollector.spans().isEmpty)
             #expect(
                 try WorkerPage("/statusz", port: run.deployment.httpPort).text
-                    .contains("requests to the collector failed")
+                    .contains("to the collector failed")
             )
 
             try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))

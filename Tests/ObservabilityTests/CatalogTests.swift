@@ -57,11 +57,16 @@ struct CatalogTests {
         }
     }
 
+    /// Without `_seconds`, the name of a duration may be that of a counter without its plural "s". The case of this
+    /// duration ends with `Duration`.
     @Test func `A metric has the same name in the code and on the page`() {
+        let publicNames = Set(MetricCatalog.definitions.map(\.name))
         for definition in MetricCatalog.definitions {
             let name = "\(definition.metric)".replacing(/[A-Z]/) { "_" + $0.output.lowercased() }
             let prefix = name.hasPrefix("process_") ? "" : "causeway_"
-            let publicName = definition.name.replacing(/_total$/, with: "").replacing(/_seconds$/, with: "")
+            let nameWithoutUnit = definition.name.replacing(/_total$/, with: "").replacing(/_seconds$/, with: "")
+            let isSingularOfCounter = publicNames.contains(nameWithoutUnit + "s_total")
+            let publicName = nameWithoutUnit + (isSingularOfCounter ? "_duration" : "")
             #expect(publicName == prefix + name, "rename the case in Metric.swift, never the metric")
             #expect(definition.name.hasSuffix("_total") == (definition.kind == .counter))
         }

@@ -100,7 +100,7 @@ struct StatusPageTests {
         worker.secondLane.set(.audienceOldestRound, 1, to: 2_500)
         worker.secondLane.set(.audienceOldestRange, 1, to: 80_000)
         worker.secondLane.set(.audienceMembersParked, 1, to: 3)
-        for _ in 0..<32 { worker.firstLane.observe(.audienceRange, 1, microseconds: 900_000) }
+        for _ in 0..<32 { worker.firstLane.observe(.audienceRangeDuration, 1, microseconds: 900_000) }
         worker.publish(at: 60_000)
         let report = worker.report(before: totalsBefore, at: 60_000)
         let rounds = report.table("audiences")?.rows.map { $0.map(\.text) }

@@ -170,7 +170,7 @@ extension DeviceModel {
     public mutating func rotateToken(
         ofActivity identifier: String,
         app: String,
-        oldToken: ReplacedTokenBehavior,
+        replacedTokenBehavior: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
@@ -179,7 +179,7 @@ extension DeviceModel {
             throw .activityIsOver(identifier)
         }
         guard issueAndPostToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
-        tokens.setState(stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds), of: token)
+        tokens.setState(stateOfReplacedToken(replacedTokenBehavior, nowMilliseconds: nowMilliseconds), of: token)
     }
 
     /// Gives a phone a new push-to-start token, which the app posts.
@@ -187,7 +187,7 @@ extension DeviceModel {
         device: String,
         attributesType: String,
         app: String,
-        oldToken: ReplacedTokenBehavior,
+        replacedTokenBehavior: ReplacedTokenBehavior,
         nowMilliseconds: Int64
     ) throws(Fault) {
         let appIndex = try appIndex(app)
@@ -201,7 +201,7 @@ extension DeviceModel {
             throw .tooMany("tokens")
         }
         tokens.setState(
-            stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds),
+            stateOfReplacedToken(replacedTokenBehavior, nowMilliseconds: nowMilliseconds),
             of: installations[installation].startTokenIndices[position]
         )
         installations[installation].startTokenIndices[position] = tokenIndex

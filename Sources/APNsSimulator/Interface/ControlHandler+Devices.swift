@@ -240,19 +240,25 @@ extension ControlHandler {
     }
 
     func rotateToken(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        let (app, activity, device, type, oldToken) = try call.readBody { tape throws(SimulatorError) in
+        let (app, activity, device, type, replacedTokenBehavior) = try call.readBody { tape throws(SimulatorError) in
             let name = try tape.optionalString("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
-            guard let oldToken = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
+            guard let replacedTokenBehavior = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
                 throw SimulatorError(.invalidRequest, "oldToken is not retired or acceptedWithoutEffect")
             }
             return (
                 try tape.requiredString("app", of: 0), try tape.optionalString("activity", of: 0),
-                try tape.optionalString("device", of: 0), try tape.optionalString("attributesType", of: 0), oldToken
+                try tape.optionalString("device", of: 0), try tape.optionalString("attributesType", of: 0),
+                replacedTokenBehavior
             )
         }
         if let activity {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-                try devices.rotateToken(ofActivity: activity, app: app, oldToken: oldToken, nowMilliseconds: now)
+                try devices.rotateToken(
+                    ofActivity: activity,
+                    app: app,
+                    replacedTokenBehavior: replacedTokenBehavior,
+                    nowMilliseconds: now
+                )
             }
         } else if let device, let type {
             try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -260,7 +266,7 @@ extension ControlHandler {
                     device: device,
                     attributesType: type,
                     app: app,
-                    oldToken: oldToken,
+                    replacedTokenBehavior: replacedTokenBehavior,
                     nowMilliseconds: now
                 )
             }

@@ -75,8 +75,8 @@ enum ChannelRequestHandler {
 
     private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         slot.pointee.memory.prefix(
-            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyRange.count),
-            of: RequestMemory.bodyRange
+            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyByteRange.count),
+            of: RequestMemory.bodyByteRange
         )
     }
 
@@ -87,7 +87,7 @@ enum ChannelRequestHandler {
         teamId: String,
         model: borrowing DeviceModel
     ) -> Int? {
-        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdByteCount, of: RequestMemory.bundleRange)
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdByteCount, of: RequestMemory.bundleByteRange)
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamId, to: appIndex)
         else { return nil }
@@ -178,7 +178,7 @@ enum ChannelRequestHandler {
         guard response == .success else { return response }
         slot.pointee.successStatus = .created
         slot.pointee.head.channelByteCount = Array(identifier.utf8)
-            .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channelRange) }
+            .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channelByteRange) }
         return .success
     }
 
@@ -191,7 +191,7 @@ enum ChannelRequestHandler {
     }
 
     private static func channelIdentifier(_ slot: UnsafeMutablePointer<RequestSlot>) -> String {
-        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelByteCount, of: RequestMemory.channelRange)
+        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelByteCount, of: RequestMemory.channelByteRange)
         return String(decoding: bytes, as: UTF8.self)
     }
 }

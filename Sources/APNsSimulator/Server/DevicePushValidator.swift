@@ -23,7 +23,7 @@ enum DevicePushValidator {
         guard head.isExpirationValid else { return .badExpirationDate }
         guard head.isCollapseIdentifierValid else { return .badCollapseId }
         guard head.seenFields.contains(.topic) else { return .missingTopic }
-        guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topicRange)) else {
+        guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topicByteRange)) else {
             return .badTopic
         }
         guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
@@ -43,7 +43,7 @@ enum DevicePushValidator {
         nowMilliseconds: Int64
     ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
         let memory = slot.pointee.memory
-        let topic = memory.prefix(slot.pointee.head.topicByteCount, of: RequestMemory.topicRange)
+        let topic = memory.prefix(slot.pointee.head.topicByteCount, of: RequestMemory.topicByteRange)
         let suffixBytes = topicSuffix.utf8CodeUnitCount
         let hasSuffix =
             topic.count > suffixBytes
@@ -52,7 +52,7 @@ enum DevicePushValidator {
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamId, to: appIndex)
         else { return (TokenCheckResult(response: .topicDisallowed), -1) }
-        let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenRange)
+        let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenByteRange)
         return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }
 

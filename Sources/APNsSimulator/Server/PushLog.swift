@@ -88,8 +88,8 @@ final class PushLog: IterationEndHandler {
     ) {
         let (memory, head) = (slot.pointee.memory, slot.pointee.head)
         let body = memory.prefix(
-            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyRange.count),
-            of: RequestMemory.bodyRange
+            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyByteRange.count),
+            of: RequestMemory.bodyByteRange
         )
         let payload = try? PushPayload(body, tape: &tape)
         var writer = JSONWriter()
@@ -99,18 +99,18 @@ final class PushLog: IterationEndHandler {
             if !result.reason.isEmpty { writer.member("reason", result.reason) }
             destination?.write(to: &writer)
             if head.path == .broadcast {
-                let bundle = memory.prefix(head.bundleIdByteCount, of: RequestMemory.bundleRange)
-                let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channelRange)
+                let bundle = memory.prefix(head.bundleIdByteCount, of: RequestMemory.bundleByteRange)
+                let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channelByteRange)
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))
             } else {
                 writer.member(
                     "token",
-                    LoggedDigest.hexadecimal(memory.prefix(head.tokenByteCount, of: RequestMemory.tokenRange))
+                    LoggedDigest.hexadecimal(memory.prefix(head.tokenByteCount, of: RequestMemory.tokenByteRange))
                 )
             }
             if head.identifierByteCount > 0 {
-                let identifier = memory.prefix(head.identifierByteCount, of: RequestMemory.identifierRange)
+                let identifier = memory.prefix(head.identifierByteCount, of: RequestMemory.identifierByteRange)
                 writer.member("apnsId", String(decoding: identifier, as: UTF8.self))
             }
             writer.member("priority", head.priority)

@@ -82,13 +82,13 @@ struct RequestHead {
             } else if isEqual(name, "apns-id"), noteIfFirst(.identifier) {
                 isMessageIdentifierValid = Self.isUUID(value)
                 if isMessageIdentifierValid {
-                    identifierByteCount = memory.write(value, in: RequestMemory.identifierRange)
+                    identifierByteCount = memory.write(value, in: RequestMemory.identifierByteRange)
                 }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is kept as an empty topic.
             if isEqual(name, "apns-topic"), noteIfFirst(.topic) {
-                topicByteCount = memory.write(value, in: RequestMemory.topicRange)
+                topicByteCount = memory.write(value, in: RequestMemory.topicByteRange)
             }
         case 13:
             if isEqual(name, "authorization") { return noteIfFirst(.authorization) }
@@ -151,10 +151,12 @@ struct RequestHead {
     ) {
         if isEqual(name, "apns-channel-id"), noteIfFirst(.channel) {
             isChannelValid = Self.isChannelIdentifier(value)
-            if isChannelValid { channelByteCount = memory.write(value, in: RequestMemory.channelRange) }
+            if isChannelValid { channelByteCount = memory.write(value, in: RequestMemory.channelByteRange) }
         } else if isEqual(name, "apns-request-id"), noteIfFirst(.requestIdentifier) {
             isMessageIdentifierValid = Self.isUUID(value)
-            if isMessageIdentifierValid { identifierByteCount = memory.write(value, in: RequestMemory.identifierRange) }
+            if isMessageIdentifierValid {
+                identifierByteCount = memory.write(value, in: RequestMemory.identifierByteRange)
+            }
         }
     }
 
@@ -170,8 +172,8 @@ struct RequestHead {
         }
         let digits = UnsafeRawBufferPointer(rebasing: value[length...])
         path = .deviceWithMalformedToken
-        guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.tokenRange.count else { return }
-        let token = memory[RequestMemory.tokenRange]
+        guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.tokenByteRange.count else { return }
+        let token = memory[RequestMemory.tokenByteRange]
         let isHexadecimal = hexDigitValues.withUnsafeBufferPointer { values in
             for index in 0..<digits.count / 2 {
                 let (high, low) = (values[Int(digits[index * 2])], values[Int(digits[index * 2 + 1])])
@@ -203,7 +205,7 @@ struct RequestHead {
     private mutating func setBundleId(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is kept as an empty one. An empty one belongs to no app.
-        bundleIdByteCount = memory.write(bundle, in: RequestMemory.bundleRange)
+        bundleIdByteCount = memory.write(bundle, in: RequestMemory.bundleByteRange)
         self.path = path
     }
 
@@ -217,7 +219,7 @@ struct RequestHead {
 
     /// Whether the value can be a channel id: base64 with padding, not longer than the memory for it.
     private static func isChannelIdentifier(_ value: UnsafeRawBufferPointer) -> Bool {
-        guard !value.isEmpty, value.count <= RequestMemory.channelRange.count, value.count % 4 == 0 else {
+        guard !value.isEmpty, value.count <= RequestMemory.channelByteRange.count, value.count % 4 == 0 else {
             return false
         }
         var padding = 0
@@ -254,14 +256,14 @@ private let hexDigitValues: [UInt8] = (0...255).map { hexDigitValue(UInt8($0)) ?
 /// The memory of one request: its body and the few fields that are kept, at fixed places.
 struct RequestMemory {
     /// Has room for the longest body of a broadcast. The longest body of a device push is shorter.
-    static let bodyRange = 0..<5_120
-    static let tokenRange = 5_120..<5_376
-    static let topicRange = 5_376..<5_632
-    static let identifierRange = 5_632..<5_696
+    static let bodyByteRange = 0..<5_120
+    static let tokenByteRange = 5_120..<5_376
+    static let topicByteRange = 5_376..<5_632
+    static let identifierByteRange = 5_632..<5_696
     /// The response's body. A description or list of channels is elsewhere, in `RequestSlot.managementResponseBody`.
-    static let responseRange = 5_696..<5_824
-    static let bundleRange = 5_824..<6_080
-    static let channelRange = 6_080..<6_144
+    static let responseByteRange = 5_696..<5_824
+    static let bundleByteRange = 5_824..<6_080
+    static let channelByteRange = 6_080..<6_144
     static let byteCount = 6_144
 
     let start: UnsafeMutableRawPointer

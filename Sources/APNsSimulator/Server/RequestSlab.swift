@@ -2,8 +2,8 @@
 struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
-    /// The number of received bytes of the body. Bytes for which `RequestMemory.bodyRange` has no room are counted, but
-    /// not kept.
+    /// The number of received bytes of the body. Bytes for which `RequestMemory.bodyByteRange` has no room are counted,
+    /// but not kept.
     var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
     /// How often the slot has been freed. A delayed response stores this number when it is scheduled. If the number has

@@ -178,7 +178,7 @@ final class ServerConnection {
                 nowMilliseconds: nowMilliseconds
             )
             guard checkResult.response == .success else { return (checkResult, nil) }
-            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.bodyRange)
+            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.bodyByteRange)
             let effect = model.deliver(
                 body,
                 tokenReference: tokenReference,
@@ -255,7 +255,7 @@ final class ServerConnection {
             slot.pointee.response,
             slot.pointee.successStatus,
             requestIdentifier: server.ensureIdentifier(of: slot),
-            channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channelRange)
+            channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channelByteRange)
         )
         if slot.pointee.response != .success { writeResponseBody(slot) }
         if slot.pointee.response == .success, slot.pointee.managementResponseBody.isEmpty {

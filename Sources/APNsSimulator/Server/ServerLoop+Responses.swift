@@ -5,17 +5,17 @@ extension ServerLoop {
     /// no valid id, makes a new one.
     func ensureIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierByteCount == 0 {
-            writeUUID(to: slot.pointee.memory[RequestMemory.identifierRange])
+            writeUUID(to: slot.pointee.memory[RequestMemory.identifierByteRange])
             slot.pointee.head.identifierByteCount = Hexadecimal.uuidTextByteCount
         }
-        return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifierRange)
+        return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifierByteRange)
     }
 
     /// Makes the `apns-unique-id` of a response, and returns it. The id overwrites the request's topic, which is no
     /// longer needed.
     func writeUniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
-        writeUUID(to: slot.pointee.memory[RequestMemory.topicRange])
-        return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topicRange)
+        writeUUID(to: slot.pointee.memory[RequestMemory.topicByteRange])
+        return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topicByteRange)
     }
 
     /// Writes a random UUID, version 4 (RFC 9562 §5.4).
@@ -31,7 +31,7 @@ extension ServerLoop {
 /// Writes the body of a response with an error into the request's memory: `{"reason":"…"}`, or the body of an
 /// ``UndocumentedResponse``, which Apple does not describe. A 410 also has the time when the token became invalid.
 func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
-    let region = slot.pointee.memory[RequestMemory.responseRange]
+    let region = slot.pointee.memory[RequestMemory.responseByteRange]
     var count = 0
     func append(_ byte: UInt8) {
         region[count] = byte

@@ -194,7 +194,7 @@ final class ServerLoop {
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ result: LoggedPushResult) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
-        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenRange)
+        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenByteRange)
         let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: result.effect) }
         pushLog.log(slot, result, destination: destination, tape: &tape, nowMilliseconds: simulatedWallMilliseconds)
     }

@@ -96,7 +96,7 @@ private func dataChunkReceived(
     guard let slot = slot(session, stream) else { return 0 }
     let receivedBytes = slot.pointee.receivedBodyBytes
     slot.pointee.receivedBodyBytes = receivedBytes + count
-    let body = slot.pointee.memory[RequestMemory.bodyRange]
+    let body = slot.pointee.memory[RequestMemory.bodyByteRange]
     let keptBytes = min(count, max(0, body.count - receivedBytes))
     if keptBytes > 0 {
         UnsafeMutableRawBufferPointer(rebasing: body[receivedBytes..<receivedBytes + keptBytes])
@@ -160,7 +160,7 @@ func copyResponseBody(
             copyNextPart(of: $0, slot, to: buffer, length, flags)
         }
     }
-    let response = slot.pointee.memory.prefix(slot.pointee.responseByteCount, of: RequestMemory.responseRange)
+    let response = slot.pointee.memory.prefix(slot.pointee.responseByteCount, of: RequestMemory.responseByteRange)
     return copyNextPart(of: response, slot, to: buffer, length, flags)
 }
 

@@ -248,7 +248,7 @@ extension Audiences {
 
     /// Returns how many broadcasts wait only for a stream of this pool. Returns 0 if a pool with this traffic sends no
     /// broadcasts.
-    public func waitingBroadcastCount(of pool: PoolIdentifier, traffic: PoolTraffic) -> Int {
+    public func waitingBroadcastCount(of pool: PoolTarget, traffic: PoolTraffic) -> Int {
         guard traffic.hasBroadcasts else { return 0 }
         var count = 0
         var channel = apps[Int(pool.appIndex)].readyChannels[pool.environment].first
@@ -260,7 +260,7 @@ extension Audiences {
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
-    mutating func takeNextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func takeNextBroadcast(_ pool: PoolTarget, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while let channel = popReadyChannel(appIndex, environment) {
             let slot = channels[channel]

@@ -65,7 +65,7 @@ extension Audiences {
         }
         commands[command].enter(.awaitingChannel)
         commands[command].awaitedEnvironmentBits = missingEnvironmentBits
-        commands[command].channelAwaitedSinceMilliseconds = now.monotonicMilliseconds
+        commands[command].channelWaitBeganAtMilliseconds = now.monotonicMilliseconds
         commands[command].hasAwaitedChannel = true
         countCommandAwaitingChannel(command, by: 1)
         notePossiblyLostChannels(of: command, now: now)

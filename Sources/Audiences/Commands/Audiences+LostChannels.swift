@@ -81,7 +81,7 @@ extension Audiences {
     /// After one command has waited ``memberWaitMillisecondsMax`` for a possibly lost channel, neither it nor the app's
     /// other commands wait on.
     mutating func pauseRestorationWaitsIfOverdue(_ command: CommandIndex, now: Moment) {
-        let waitMilliseconds = now.monotonicMilliseconds - commands[command].channelAwaitedSinceMilliseconds
+        let waitMilliseconds = now.monotonicMilliseconds - commands[command].channelWaitBeganAtMilliseconds
         guard mustAwaitRestoration(command, now: now), waitMilliseconds >= Self.memberWaitMillisecondsMax else {
             return
         }
@@ -93,7 +93,7 @@ extension Audiences {
     /// the channel was possibly lost, since the keeper found that there is none.
     func newChannelAwaitedSinceMilliseconds(_ command: CommandIndex) -> Int64 {
         let slot = commands[command]
-        return APNsEnvironment.allCases.reduce(slot.channelAwaitedSinceMilliseconds) { sinceMilliseconds, environment in
+        return APNsEnvironment.allCases.reduce(slot.channelWaitBeganAtMilliseconds) { sinceMilliseconds, environment in
             slot.awaitedEnvironmentBits & 1 << environment.rawValue == 0
                 ? sinceMilliseconds
                 : max(sinceMilliseconds, slot.channelFoundMissingAtMilliseconds[environment])

@@ -100,8 +100,9 @@ struct CommandSlot: LinkedSlot {
     /// (``Audiences/channelWaitTimedOut(_:now:)``; monotonic milliseconds). `.max`: no wait has begun. The value stays
     /// after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
-    /// When the command began to wait for a channel (monotonic milliseconds); `.max`: no wait has begun.
-    var channelAwaitedSinceMilliseconds: Int64 = .max
+    /// When the command began to wait for a channel (monotonic milliseconds). `.max`: no wait has begun. The value
+    /// stays after the wait.
+    var channelWaitBeganAtMilliseconds: Int64 = .max
     /// Whether the command waits for a channel or has waited for one. A command waits at most once.
     var hasAwaitedChannel = false
     /// The environments whose channel Redis may have lost, so that the keeper must restore it first; bits as in

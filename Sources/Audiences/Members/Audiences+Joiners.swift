@@ -33,7 +33,8 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembershipChange(change) }
-        membershipChanges[change].dueMilliseconds = slot.allNotifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
+        membershipChanges[change].nextCheckAtMilliseconds =
+            slot.allNotifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
         startMembershipChangeTimer(change)
         requestNewestStates(change)
     }
@@ -170,8 +171,11 @@ extension Audiences {
 
     // MARK: - Pushes to joiners
 
-    /// Puts a member into its pool's queue of joiners, when all its requests for states are answered. Ends the
-    /// membership change instead if no state was chosen, if the state is too old, or if the core must give up the push.
+    /// Puts a member into its pool's queue of joiners, when all its requests for states are answered. Exceptions:
+    /// - If no state was chosen, if the state is too old, or if the core must give up the push, ends the membership
+    ///   change.
+    /// - If APNs delays the push, and the states of all members use more than half of their bytes, the member backs off
+    ///   for lack of bytes.
     private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
         let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, now: now),
@@ -204,7 +208,7 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent. After an outage, all
     /// states are too old, but a probe needs only one. So for a probe, requests the states of at most one member. (R4)
     mutating func takeNextJoinerPush(
-        _ pool: PoolIdentifier,
+        _ pool: PoolTarget,
         permitsRetry: Bool,
         isProbing: Bool,
         now: Moment
@@ -264,6 +268,8 @@ extension Audiences {
         apps[appIndex].inFlightPushCounts[environment] -= 1
     }
 
+    /// Ends the membership change if APNs has accepted the push or refused it for good. Otherwise tries the push again
+    /// after a pause; a refusal of the token may end the change too (``handleRefusedJoinerToken(_:_:now:)``).
     mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         apps[appIndex].inFlightPushCounts[environment] -= 1
@@ -278,8 +284,10 @@ extension Audiences {
         }
     }
 
+    /// Makes a member back off after a failed attempt, to try its push again. Its registration may now settle, although
+    /// the push is not sent yet (K24). Ends the membership change instead if the core must give up the push.
     mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
-        letRegistrationSettle(change)
+        queueMemberToSettle(of: change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
@@ -294,7 +302,7 @@ extension Audiences {
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
         membershipChanges[change].enter(.backingOff)
-        membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
+        membershipChanges[change].nextCheckAtMilliseconds = now.monotonicMilliseconds + milliseconds
         guard !mustGiveUp(change, now: now) else { return endMembershipChange(change) }
         startMembershipChangeTimer(change)
     }
@@ -337,7 +345,7 @@ extension Audiences {
     // MARK: - Timers of joiners
 
     private mutating func startMembershipChangeTimer(_ change: MembershipChangeIndex) {
-        let dueMilliseconds = membershipChanges[change].dueMilliseconds
+        let dueMilliseconds = membershipChanges[change].nextCheckAtMilliseconds
         guard dueMilliseconds < membershipChanges[change].timerDueMilliseconds else { return }
         membershipChanges[change].timerDueMilliseconds = dueMilliseconds
         startTimer(.membershipChange(change), dueMilliseconds: dueMilliseconds)
@@ -351,13 +359,13 @@ extension Audiences {
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
-            letRegistrationSettle(change)
+            queueMemberToSettle(of: change)
         }
         let nextCheckAtMilliseconds = now.monotonicMilliseconds + Self.joinerCheckIntervalMilliseconds
         switch membershipChanges[change].phase {
-        case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
+        case .backingOff where membershipChanges[change].nextCheckAtMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
-            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
         case .awaitingPush:
             let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
             guard !mustGiveUp(change, now: now),
@@ -370,13 +378,15 @@ extension Audiences {
             // requested again.
             releaseState(of: change)
             membershipChanges[change].lastStateReplyAtMilliseconds = .min
-            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
         case .requestingStates, .underWay:
             // The store or APNs makes the member continue, without a timer.
-            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
         case .queued, .notifying, .backingOff: break
         }
-        if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
+        if membershipChanges[change].nextCheckAtMilliseconds > now.monotonicMilliseconds {
+            startMembershipChangeTimer(change)
+        }
     }
 
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {

@@ -61,14 +61,14 @@ extension Audiences {
 
     /// Lets `Delivery` settle the registration that caused this change: queues the member for
     /// ``takeMemberToSettle()``, once for each change. The change itself may go on.
-    mutating func letRegistrationSettle(_ change: MembershipChangeIndex) {
+    mutating func queueMemberToSettle(of change: MembershipChangeIndex) {
         guard !membershipChanges[change].mayRegistrationSettle else { return }
         membershipChanges[change].mayRegistrationSettle = true
         membersToSettle.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {
-        letRegistrationSettle(change)
+        queueMemberToSettle(of: change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)

@@ -107,7 +107,7 @@ struct MembershipChangeSlot: LinkedSlot {
     /// Below this offset, all records of the partition were settled when the partition moved; `.min`: it has not moved.
     var settledEndOffset: Int64 = .min
     /// When the core must check the change again (monotonic milliseconds); `.max`: no time is set.
-    var dueMilliseconds: Int64 = .max
+    var nextCheckAtMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 

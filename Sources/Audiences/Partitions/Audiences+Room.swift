@@ -86,7 +86,7 @@ extension Audiences {
     }
 
     /// Whether an app may begin a round: only while its records use less room than is free. So one app alone can use at
-    /// most half of the room, and leaves the rest for other apps. (R30)
+    /// most half of the room, and leaves the rest for other apps. (R22)
     private func mayBeginRound(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 1)
     }

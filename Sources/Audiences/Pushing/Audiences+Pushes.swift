@@ -30,7 +30,7 @@ extension Audiences {
 
     /// Returns how many pushes to members and channels a pool with this traffic has in flight. Pushes of single
     /// commands are not counted.
-    public func inFlightPushCount(of pool: PoolIdentifier, traffic: PoolTraffic = .everything) -> Int {
+    public func inFlightPushCount(of pool: PoolTarget, traffic: PoolTraffic = .everything) -> Int {
         let appIndex = Int(pool.appIndex)
         let memberPushCount = traffic.hasDevicePushes ? apps[appIndex].inFlightPushCounts[pool.environment] : 0
         let broadcastCount = traffic.hasBroadcasts ? apps[appIndex].inFlightBroadcastCounts[pool.environment] : 0
@@ -48,7 +48,7 @@ extension Audiences {
     ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. A probe does not make the pool
     ///     available: a probing pool takes about one push a second, and would hold up a round at each member.
     public mutating func takeNextPush(
-        _ pool: PoolIdentifier,
+        _ pool: PoolTarget,
         traffic: PoolTraffic = .everything,
         permitsRetry: Bool = true,
         pushesInFlightMax: Int,

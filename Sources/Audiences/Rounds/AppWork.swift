@@ -17,7 +17,7 @@ struct AppWork: BitwiseCopyable {
     /// request more pages than it may have.
     var pageBytes = 0
     /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
-    /// more records, so that other apps have room. (R30) Raised in `Audiences+FanoutRecords` and
+    /// more records, so that other apps have room. (R22) Raised in `Audiences+FanoutRecords` and
     /// `Audiences+Broadcasts`, lowered in `Audiences+Finishing` and `Audiences+BroadcastEnds`.
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0

@@ -61,8 +61,8 @@ extension ConfigurationSchema {
             100...600_000,
             meaning: """
                 A command that has waited this long and cannot be sent soon (its APNs host does not respond, its \
-                device has no starts left, APNs limits its activity's token) is written to kafka.topics.deferred, so \
-                that other commands do not wait for it.
+                device has no starts left, its spacing is not over, APNs limits its activity's token, its push must be \
+                retried) is written to kafka.topics.deferred, so that other commands do not wait for it.
                 """
         )
         .sourceOfDefault("Our choice: longer than a short interruption.")
@@ -71,8 +71,10 @@ extension ConfigurationSchema {
             "worker.deferredDelayMilliseconds",
             \.worker.deferredDelayMilliseconds,
             100...600_000,
-            meaning:
-                "Time after which a deferred command is read again. A command that can be sent sooner is not deferred."
+            meaning: """
+                Time after which a deferred command is read again, or sooner if APNs can be reached again. A command \
+                that can be sent sooner is not deferred.
+                """
         )
         .sourceOfDefault("Our choice: with the wait before, an offset settles about a minute after its record.")
         .asReloadable,

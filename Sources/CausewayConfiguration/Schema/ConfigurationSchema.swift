@@ -38,18 +38,19 @@ enum ConfigurationSchema {
         between words: worker.lanes is CAUSEWAY_WORKER_LANES. Separate the members of a list with commas. Put secrets \
         into variables, or into files that keys name.
 
-        A running worker reads the file again on SIGHUP and when the file changes. It applies the keys marked \
-        "Reloadable." and new policies. The log names all other changes; they apply after a restart: the format of log \
-        lines, the address of the pages, Kafka and Redis with their files, APNs, the lanes with their limits and drain \
-        time, apps, tracing. A removed policy stays valid until the restart. A replaced key file needs no reload, and \
-        neither does a changed tracing.headersFile. If the new file has an error, the worker rejects the whole file \
-        and keeps the previous configuration.
+        A running worker reads the file again on SIGHUP and when the file or a file of shapes changes. It applies the \
+        keys marked "Reloadable." and new policies. The log names all other changes; they apply after a restart: the \
+        format of log lines, the address of the pages, Kafka and Redis with their files, APNs, the lanes with their \
+        limits and drain time, apps (except `policy` and `shapes`), tracing. A removed policy stays valid until the \
+        restart. A replaced key file needs no reload, and neither does a changed tracing.headersFile. If the file or a \
+        file of shapes has an error or is missing, the worker applies nothing and keeps the previous configuration.
 
         If this file or a CAUSEWAY_ variable has an unknown key or a value out of range, the worker does not start. It \
         reports all these errors with their positions. If it finds none, it compares the values with each other, such \
         as the policy of each app with the names in policies, and reports values that contradict each other. \
-        `causeway check --config FILE` reports the same errors without starting a worker. Paths are relative to the \
-        directory that the worker is started in.
+        `causeway check --config FILE --files`, where the files are mounted, reports the same errors without starting \
+        a worker. Without `--files`, missing files are no errors. Paths are relative to the directory that the worker \
+        is started in.
 
         `causeway configuration yaml` prints this file. An editor that knows YAML completes and checks keys with the \
         JSON Schema: write it beside your file with `causeway configuration json-schema > causeway.schema.json`, and \

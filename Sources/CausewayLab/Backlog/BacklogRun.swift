@@ -107,7 +107,7 @@ final class BacklogRun {
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
         try awaitFinalScores(phones)
-        let usage = deployment.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
+        let usage = deployment.worker.flatMap { ProcessUsage(processIdentifier: $0.processIdentifier) } ?? .none
         let brokerCPUMilliseconds = deployment.brokerCPUMilliseconds - brokerCPUMillisecondsBefore
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
         readCosts.append(try measureReadCost())
@@ -200,12 +200,12 @@ final class BacklogRun {
         }
         let reader = try DiscardingTopicReader(properties: properties, topic: CommandProducer.commandsTopicName)
         defer { reader.close() }
-        let usageBefore = ProcessUsage(identifier: getpid()) ?? .none
+        let usageBefore = ProcessUsage(processIdentifier: getpid()) ?? .none
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
         let milliseconds = try reader.read(feed.phoneCount * commandsPerActivity) { () throws(LabError) in
             try checkInterruptionAndProcesses()
         }
-        let usageAfter = ProcessUsage(identifier: getpid()) ?? .none
+        let usageAfter = ProcessUsage(processIdentifier: getpid()) ?? .none
         return ReadCost(
             milliseconds: milliseconds,
             cpuMilliseconds: usageAfter.cpuMilliseconds - usageBefore.cpuMilliseconds,

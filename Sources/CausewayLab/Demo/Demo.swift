@@ -274,7 +274,7 @@ final class Demo {
     func causeDisturbance(_ kind: Disturbance.Kind) throws(LabError) {
         switch kind {
         case .workerCrashes:
-            if let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) {
+            if let worker = deployment.worker, let usage = ProcessUsage(processIdentifier: worker.processIdentifier) {
                 usageOfKilledWorkers = usageOfKilledWorkers.adding(usage)
             }
             progressDisplay.printLine("Killing the worker (SIGKILL), and starting another.")
@@ -299,10 +299,12 @@ final class Demo {
         millisecondsToLastResult: Int64
     ) throws(LabError) -> DemoFigures {
         let comparison = try comparePhones(phones, reader)
-        guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
+        guard let worker = deployment.worker, let usage = ProcessUsage(processIdentifier: worker.processIdentifier)
+        else {
             throw LabError("the worker has exited")
         }
-        let ownUsage = ProcessUsage(identifier: getpid()).map { DemoFigures.NamedProcessUsage(name: "demo", usage: $0) }
+        let ownUsage = ProcessUsage(processIdentifier: getpid())
+            .map { DemoFigures.NamedProcessUsage(name: "demo", usage: $0) }
         let otherUsages = deployment.readProcessUsages() + [ownUsage].compactMap { $0 }
         let summary = try phones.readSummary()
         let tally = reader.tally

@@ -35,7 +35,7 @@ final class ChildProcess {
 
     /// The child's name in messages.
     let name: String
-    let identifier: pid_t
+    let processIdentifier: pid_t
     /// The file for the child's standard error and, with `StandardOutput.log`, for its standard output.
     let logFile: String
     /// The read end of the pipe for the child's standard output; -1 without a pipe.
@@ -74,7 +74,7 @@ final class ChildProcess {
                 return (try Self.spawn(arguments, variables, output: output, error: log), pipeEnds[0])
             }
         }
-        (identifier, outputDescriptor) = try spawnResult.get()
+        (processIdentifier, outputDescriptor) = try spawnResult.get()
         self.name = name
         self.logFile = logFile
     }
@@ -120,16 +120,16 @@ final class ChildProcess {
 
         var argumentPointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
         defer { for pointer in argumentPointers { free(pointer) } }
-        var identifier: pid_t = 0
+        var processIdentifier: pid_t = 0
         let passedVariables = variables.filter { !$0.hasPrefix("CAUSEWAY_") }
         var environment: [UnsafeMutablePointer<CChar>?] = passedVariables.map { strdup($0) } + [nil]
         defer { for variable in environment { free(variable) } }
         var code: Int32 = 0
         ProcessStartLock.runExclusively {
-            code = posix_spawn(&identifier, launcherPath, &actions, &attributes, &argumentPointers, &environment)
+            code = posix_spawn(&processIdentifier, launcherPath, &actions, &attributes, &argumentPointers, &environment)
         }
         guard code == 0 else { throw LabError(arguments.joined(separator: " "), errno: code) }
-        return identifier
+        return processIdentifier
     }
 
     static var parentEnvironmentVariables: [String] {
@@ -150,7 +150,7 @@ final class ChildProcess {
 
     func signal(_ number: Int32) {
         // Do not signal a reaped child, because another process may have its id.
-        if exitStatus == nil { kill(identifier, number) }
+        if exitStatus == nil { kill(processIdentifier, number) }
     }
 
     /// Waits until the child ends. Returns nil if the child still runs after this time.
@@ -175,8 +175,8 @@ final class ChildProcess {
         var status: Int32 = 0
         var result: pid_t
         // Repeat a call that a signal such as Ctrl-C has interrupted. Otherwise an ended child would count as running.
-        repeat { result = waitpid(identifier, &status, options) } while result < 0 && errno == EINTR
-        guard result == identifier else { return }
+        repeat { result = waitpid(processIdentifier, &status, options) } while result < 0 && errno == EINTR
+        guard result == processIdentifier else { return }
         let signal = status & 0x7F
         exitStatus = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }

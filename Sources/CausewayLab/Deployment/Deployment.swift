@@ -143,7 +143,7 @@ final class Deployment {
 
     func readProcessUsages() -> [DemoFigures.NamedProcessUsage] {
         processesExceptWorker.compactMap { process in
-            ProcessUsage(identifier: process.identifier)
+            ProcessUsage(processIdentifier: process.processIdentifier)
                 .map { DemoFigures.NamedProcessUsage(name: process.name, usage: $0) }
         }
     }

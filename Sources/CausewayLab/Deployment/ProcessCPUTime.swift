@@ -5,18 +5,18 @@ import Foundation
 enum ProcessCPUTime {
     /// Returns the CPU time of the process's living threads, in microseconds. Returns nil if the process no longer
     /// exists.
-    static func cpuMicroseconds(of identifier: pid_t) -> Int64? {
-        guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/task"),
+    static func cpuMicroseconds(of processIdentifier: pid_t) -> Int64? {
+        guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(processIdentifier)/task"),
             !threads.isEmpty
         else { return nil }
         // A thread may end after it was listed, so a missing file counts as 0.
         let sum = threads.reduce(Int64(0)) { sum, thread in
-            let text = try? TextFile.read("/proc/\(identifier)/task/\(thread)/schedstat")
+            let text = try? TextFile.read("/proc/\(processIdentifier)/task/\(thread)/schedstat")
             return sum + (text.flatMap { cpuNanoseconds(schedstat: String(decoding: $0, as: UTF8.self)) } ?? 0)
         }
         if sum > 0 { return sum / 1_000 }
         // Some kernels have no `schedstat`. Use the time in ticks, which is less exact.
-        return ProcessUsage(identifier: identifier).map { $0.cpuMilliseconds * 1_000 }
+        return ProcessUsage(processIdentifier: processIdentifier).map { $0.cpuMilliseconds * 1_000 }
     }
 
     /// Returns the time that a thread has run on a CPU: the first of the three numbers in its `schedstat`.
@@ -34,8 +34,8 @@ enum ProcessCPUTime {
 
     /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)). A fan-out
     /// run does this before its command, so that the figures leave out the memory of the members' joining.
-    static func resetPeakMemory(of identifier: pid_t) throws(LabError) {
-        let path = "/proc/\(identifier)/clear_refs"
+    static func resetPeakMemory(of processIdentifier: pid_t) throws(LabError) {
+        let path = "/proc/\(processIdentifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }
         defer { close(descriptor) }

@@ -26,9 +26,9 @@ struct ProcessUsage: Equatable, Codable {
     func cpuMicroseconds(per count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
     /// Reads the usage of a process. Returns nil if the process no longer exists.
-    init?(identifier: pid_t) {
-        guard let stat = try? TextFile.read("/proc/\(identifier)/stat"),
-            let status = try? TextFile.read("/proc/\(identifier)/status")
+    init?(processIdentifier: pid_t) {
+        guard let stat = try? TextFile.read("/proc/\(processIdentifier)/stat"),
+            let status = try? TextFile.read("/proc/\(processIdentifier)/status")
         else { return nil }
         self.init(
             stat: String(decoding: stat, as: UTF8.self),
@@ -50,8 +50,8 @@ struct ProcessUsage: Equatable, Codable {
     }
 
     /// Returns the current resident memory of a process; nil if the process no longer exists.
-    static func residentBytes(of identifier: pid_t) -> Int64? {
-        guard let status = try? TextFile.read("/proc/\(identifier)/status") else { return nil }
+    static func residentBytes(of processIdentifier: pid_t) -> Int64? {
+        guard let status = try? TextFile.read("/proc/\(processIdentifier)/status") else { return nil }
         return parseBytes("VmRSS:", of: String(decoding: status, as: UTF8.self))
     }
 

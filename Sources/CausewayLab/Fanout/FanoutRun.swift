@@ -237,7 +237,7 @@ final class FanoutRun {
         try results.readArrivedRecords()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
         let acceptedCountBefore = try phones.readAcceptedCounts().pushCount
-        for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
+        for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.processIdentifier) }
         let (workerCPUMicrosecondsBefore, redisCPUMicrosecondsBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var measurement = FanoutMeasurement(
@@ -268,7 +268,8 @@ final class FanoutRun {
         measurement.workerCPUMicroseconds = workerCPUMicroseconds - workerCPUMicrosecondsBefore
         measurement.redisCPUMicroseconds = redisCPUMicroseconds - redisCPUMicrosecondsBefore
         measurement.workerPeakMemoryBytes =
-            deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
+            deployment.workers.compactMap { ProcessUsage(processIdentifier: $0.processIdentifier)?.residentPeakBytes }
+            .max() ?? 0
         return measurement
     }
 
@@ -307,11 +308,11 @@ final class FanoutRun {
     }
 
     private var workerCPUMicroseconds: Int64 {
-        deployment.workers.reduce(0) { $0 + (ProcessCPUTime.cpuMicroseconds(of: $1.identifier) ?? 0) }
+        deployment.workers.reduce(0) { $0 + (ProcessCPUTime.cpuMicroseconds(of: $1.processIdentifier) ?? 0) }
     }
 
     private var redisCPUMicroseconds: Int64 {
-        deployment.redis.flatMap { ProcessCPUTime.cpuMicroseconds(of: $0.identifier) } ?? 0
+        deployment.redis.flatMap { ProcessCPUTime.cpuMicroseconds(of: $0.processIdentifier) } ?? 0
     }
 
     // MARK: - Waiting with a progress bar

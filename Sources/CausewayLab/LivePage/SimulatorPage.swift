@@ -85,7 +85,7 @@ final class SimulatorPage: Sendable {
             do throws(LabError) {
                 let found = try workerLocator.findWorker()
                 allowedActions.insert(.killWorker)
-                remarks[.killWorker] = "SIGKILL to process \(found.identifier); you must start the next worker"
+                remarks[.killWorker] = "SIGKILL to process \(found.processIdentifier); you must start the next worker"
                 worker = found
             } catch {
                 remarks[.killWorker] = error.reason

@@ -316,7 +316,7 @@ final class OutageDeployment {
     }
 
     /// The process ids of the running workers.
-    var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
+    var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.processIdentifier } }
 
     /// Throws an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func throwIfAnyProcessHasEnded() throws(LabError) {

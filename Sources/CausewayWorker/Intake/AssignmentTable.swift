@@ -22,6 +22,9 @@ struct AssignmentTable {
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
+        /// The lane has settled all records of this assignment below this offset, as it last reported; -1: no report
+        /// yet. During a rereading, this may be below the rereading's end, unlike `firstUnsettledOffset`.
+        fileprivate var reportedSettledEndOffset: Int64 = -1
         /// The offset at which reading has reached the log's end. -1 before reading has reached the end, and again
         /// after another record is dealt.
         ///
@@ -136,6 +139,7 @@ struct AssignmentTable {
         let rereadingEndOffset = entry.rereading?.endOffset ?? 0
         let mayCommit = settledEndOffset.map { $0 >= rereadingEndOffset } ?? false
         updateEntry(report.topic, report.partition) { entry in
+            if let settledEndOffset { entry?.reportedSettledEndOffset = settledEndOffset }
             if mayCommit, let settledEndOffset { entry?.firstUnsettledOffset = settledEndOffset }
             if report.isDrained { entry?.isDrained = true }
             entry?.completeRereadingIfReached(progress)
@@ -210,8 +214,9 @@ struct AssignmentTable {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.logEndReachedAtOffset = offset
-            // Reading reached the log's end without a record, so none is left to read again.
-            if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(nil) }
+            // Perhaps no record was left to read again. Or the lane has reported the last one as settled before reading
+            // reached the log's end, and does not repeat this report.
+            entry?.completeRereadingIfReached(nil)
             entry?.noteLogEndIfSettled()
         }
     }
@@ -300,13 +305,12 @@ extension AssignmentTable.Entry {
     /// Marks the rereading as complete if all its records are settled, also those above its end that were settled
     /// before.
     ///
-    /// - Parameter progress: what the lane has settled in this assignment; nil: nothing.
+    /// - Parameter progress: what the lane reports now; nil: it reports nothing.
     fileprivate mutating func completeRereadingIfReached(_ progress: PartitionProgress?) {
         guard let rereading, !rereading.isComplete else { return }
-        let settledEndOffset = progress?.committableOffset
         // Reading may reach the log's end without a settled record at the rereading's end: the last offsets may belong
         // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete too.
-        let areDealtRecordsSettled = settledEndOffset.map { $0 >= nextOffset } ?? (nextOffset < 0)
+        let areDealtRecordsSettled = reportedSettledEndOffset >= nextOffset
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && areDealtRecordsSettled
         let isEndSettled = progress.map {
             $0.committableOffset >= rereading.endOffset && $0.areRereadRecordsSettled

@@ -19,7 +19,7 @@ extension Lane {
             return
         }
         metrics.observe(
-            outgoingRecord.kind == .rangeResult ? .audienceRange : .audienceCommand,
+            outgoingRecord.kind == .rangeResult ? .audienceRangeDuration : .audienceCommandDuration,
             appIndex,
             microseconds: Self.clampedMicroseconds(
                 resultContent.lastResponseAtWallMilliseconds - resultContent.recordTimestampMilliseconds

@@ -81,10 +81,10 @@ extension Lane {
         }
     }
 
-    func countResponse(_ response: borrowing PushResponse, of poolNumber: Int) {
+    func countResponse(_ response: borrowing PushResponse, of poolIndex: Int) {
         metrics.add(
             .pushes,
-            poolNumber,
+            poolIndex,
             setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
         guard response.completion == .responded, let sentAtWallMilliseconds = response.sentAtWallMilliseconds else {
@@ -92,13 +92,13 @@ extension Lane {
         }
         metrics.observe(
             .apnsRoundTrip,
-            Int(pools[poolNumber].identifier.environment.rawValue),
+            Int(pools[poolIndex].target.environment.rawValue),
             microseconds: Self.clampedMicroseconds(response.responseAtWallMilliseconds - sentAtWallMilliseconds)
         )
     }
 
-    func countGoAway(_ reason: Reason, of poolNumber: Int) {
-        metrics.add(.apnsGoaway, poolNumber, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
+    func countGoAway(_ reason: Reason, of poolIndex: Int) {
+        metrics.add(.apnsGoaway, poolIndex, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Publishing
@@ -133,46 +133,46 @@ extension Lane {
         }
         for pool in pools {
             let gauges = pool.apnsPool.gauges
-            let number = pool.number
-            setConnectionCount(.ready, of: number, to: gauges.readyConnectionCount)
-            setConnectionCount(.opening, of: number, to: gauges.openingConnectionCount)
-            setConnectionCount(.draining, of: number, to: gauges.drainingConnectionCount)
-            setConnectionCount(.awaited, of: number, to: gauges.awaitsConnectionBudget ? 1 : 0)
-            metrics.set(.apnsStreamsMax, number, to: Int64(gauges.streamsMax))
-            metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
-            let waitingBroadcastCount = audiences.waitingBroadcastCount(of: pool.identifier, traffic: pool.traffic)
-            metrics.set(.pushesWaiting, number, to: Int64(waitingPushCount(of: pool) + waitingBroadcastCount))
-            metrics.set(.breakerOpen, number, to: pool.apnsPool.breakerCause == nil ? 0 : 1)
+            let poolIndex = pool.metricIndex
+            setConnectionCount(.ready, of: poolIndex, to: gauges.readyConnectionCount)
+            setConnectionCount(.opening, of: poolIndex, to: gauges.openingConnectionCount)
+            setConnectionCount(.draining, of: poolIndex, to: gauges.drainingConnectionCount)
+            setConnectionCount(.awaited, of: poolIndex, to: gauges.awaitsConnectionBudget ? 1 : 0)
+            metrics.set(.apnsStreamsMax, poolIndex, to: Int64(gauges.streamsMax))
+            metrics.set(.pushesInFlight, poolIndex, to: Int64(gauges.inFlightPushCount))
+            let waitingBroadcastCount = audiences.waitingBroadcastCount(of: pool.target, traffic: pool.traffic)
+            metrics.set(.pushesWaiting, poolIndex, to: Int64(waitingPushCount(of: pool) + waitingBroadcastCount))
+            metrics.set(.breakerOpen, poolIndex, to: pool.apnsPool.breakerCause == nil ? 0 : 1)
             setProviderTokenAge(of: pool, gauges)
         }
     }
 
-    private func setConnectionCount(_ phase: ConnectionPhase, of poolNumber: Int, to count: Int) {
-        metrics.set(.apnsConnections, poolNumber, Int(phase.rawValue), to: Int64(count))
+    private func setConnectionCount(_ phase: ConnectionPhase, of poolIndex: Int, to count: Int) {
+        metrics.set(.apnsConnections, poolIndex, Int(phase.rawValue), to: Int64(count))
     }
 
     private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
-        let number = pool.number
+        let poolIndex = pool.metricIndex
         let hasUnfinishedPushes = gauges.inFlightPushCount > 0 || waitingPushCount(of: pool) > 0
-        providerTokenUses[number]
+        providerTokenUses[poolIndex]
             .update(
                 submittedPushCount: pool.apnsPool.statistics.submittedPushCount,
                 hasUnfinishedPushes: hasUnfinishedPushes,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
             )
-        guard providerTokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
+        guard providerTokenUses[poolIndex].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
         if hasUnfinishedPushes, gauges.providerTokenIssuedAtSeconds == nil,
-            let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
+            let token = setup.pools[poolIndex].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the token that the
             // next connection will use.
-            providerTokenUses[number].issuedAtSeconds = token.issuedAtSeconds
+            providerTokenUses[poolIndex].issuedAtSeconds = token.issuedAtSeconds
         }
-        guard let issuedAtSeconds = providerTokenUses[number].issuedAtSeconds else { return }
+        guard let issuedAtSeconds = providerTokenUses[poolIndex].issuedAtSeconds else { return }
         let ageMilliseconds = loop.wallMilliseconds - issuedAtSeconds * 1_000
-        metrics.raise(.providerTokenAge, setup.pools[number].signingKeyIndex, to: ageMilliseconds)
+        metrics.raise(.providerTokenAge, setup.pools[poolIndex].signingKeyIndex, to: ageMilliseconds)
     }
 
     private func setAppMetrics() {
@@ -185,7 +185,7 @@ extension Lane {
             countSupersededWithoutResult(counters, of: appIndex)
             var retryCount: UInt64 = 0
             var lowestBudgetRatio = 1.0
-            for pool in pools where Int(pool.identifier.appIndex) == appIndex {
+            for pool in pools where Int(pool.target.appIndex) == appIndex {
                 retryCount &+= pool.apnsPool.statistics.retryCount
                 lowestBudgetRatio = min(lowestBudgetRatio, pool.apnsPool.retryBudget.remainingRatio)
             }
@@ -206,7 +206,7 @@ extension Lane {
         // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
         let inFlightPushCount = pools.reduce(0) {
             $0 + $1.apnsPool.inFlightPushCount
-                - audiences.inFlightPushCount(of: $1.identifier, traffic: $1.traffic)
+                - audiences.inFlightPushCount(of: $1.target, traffic: $1.traffic)
         }
         let waitingPushCount = pools.reduce(0) { $0 + self.waitingPushCount(of: $1) }
         let inProgressRecordCount = delivery.inProgressRecordCount

@@ -70,7 +70,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// The pools, one for each app and environment, and perhaps a second one for broadcasts. A pool's position in this
     /// array is its number in the metrics.
     var pools: [LanePool] = []
-    /// The provider token that each pool used last, by pool number.
+    /// The provider token that each pool used last, by ``LanePool/metricIndex``.
     var providerTokenUses: [ProviderTokenUse]
 
     // MARK: - Kafka's records
@@ -129,7 +129,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         // Another seed than that of the other core. With the same seed, both would draw the same claims and `apns-id`s.
         audiencesConfiguration.seed = ~configuration.seed
         audiences = Audiences(configuration: audiencesConfiguration)
-        pools = setup.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
+        pools = setup.pools.enumerated().map { LanePool(metricIndex: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
         scheduleOffsetReport()
     }

@@ -6,10 +6,10 @@ import Observability
 
 /// One APNs pool of a lane, with what the lane knows about the pool.
 final class LanePool {
-    /// The pool's number in the metrics.
-    let number: Int
-    /// The app and environment. A pool for broadcasts has the same identifier as the pool for device pushes.
-    let identifier: PoolIdentifier
+    /// The pool's index in the labels of the metrics, and in the lane's list of pools.
+    let metricIndex: Int
+    /// The app and environment. A pool for broadcasts has the same target as the pool for device pushes.
+    let target: PoolTarget
     let traffic: PoolTraffic
     /// The connections to APNs.
     let apnsPool: Pool
@@ -19,11 +19,11 @@ final class LanePool {
     fileprivate var probeOrder = ProbeOrder()
     private let responseHandler: LanePoolResponseHandler
 
-    init(number: Int, pool setup: LaneSetup.PoolSetup, lane: Lane) {
-        self.number = number
-        identifier = setup.identifier
+    init(metricIndex: Int, pool setup: LaneSetup.PoolSetup, lane: Lane) {
+        self.metricIndex = metricIndex
+        target = setup.target
         traffic = setup.traffic
-        responseHandler = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
+        responseHandler = LanePoolResponseHandler(metricIndex: metricIndex, name: setup.name, lane: lane)
         apnsPool = Pool(
             loop: lane.loop,
             configuration: setup.configuration,
@@ -58,7 +58,7 @@ final class LanePool {
 
 /// Passes each response of a pool to the core that sent the push, and the pool's events to the log.
 private final class LanePoolResponseHandler: PushHandler {
-    private let number: Int
+    private let metricIndex: Int
     private let name: String
     private unowned let lane: Lane
     /// `unowned` instead of `weak`, because Swift retains the lane pool for every push, and retains an object with weak
@@ -66,8 +66,8 @@ private final class LanePoolResponseHandler: PushHandler {
     unowned var lanePool: LanePool?
     private var providerStatus = ProviderStatus()
 
-    init(number: Int, name: String, lane: Lane) {
-        self.number = number
+    init(metricIndex: Int, name: String, lane: Lane) {
+        self.metricIndex = metricIndex
         self.name = name
         self.lane = lane
     }
@@ -75,7 +75,7 @@ private final class LanePoolResponseHandler: PushHandler {
     func pushResponseReceived(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
         let concernsOnlyBroadcasts = response.mayRefuseOnlyBroadcasts && lanePool?.traffic != .broadcasts
-        lane.countResponse(response, of: number)
+        lane.countResponse(response, of: metricIndex)
         if response.showsAcceptedProviderToken {
             noteProvider(isRefused: false)
         } else if response.disposition == .providerRefused, !concernsOnlyBroadcasts {
@@ -113,8 +113,8 @@ private final class LanePoolResponseHandler: PushHandler {
 
     private func noteProvider(isRefused: Bool) {
         guard providerStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
-        lane.setup.metricRegistry.condition.change { [number] in
-            $0.isProviderRefusedByPoolIndex[number] = isRefused
+        lane.setup.metricRegistry.condition.change { [metricIndex] in
+            $0.isProviderRefusedByPoolIndex[metricIndex] = isRefused
         }
     }
 
@@ -125,10 +125,10 @@ private final class LanePoolResponseHandler: PushHandler {
 
     func poolReported(_ event: PoolEvent) {
         switch event {
-        case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: number)
+        case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: metricIndex)
         case .connected:
             guard let lanePool else { break }
-            if lanePool.traffic.hasDevicePushes { lane.delivery.poolConnected(lanePool.identifier) }
+            if lanePool.traffic.hasDevicePushes { lane.delivery.poolConnected(lanePool.target) }
             lane.requestCallAtIterationEnd()
         default: break
         }
@@ -164,7 +164,7 @@ extension Lane {
         }
         performAudiencePushes()
         for pool in pools where !pool.isFull && pool.isProbing && pool.traffic.hasDevicePushes {
-            guard !delivery.isStateRetriedSoon(pool.identifier, now: now) else { continue }
+            guard !delivery.isStateRetriedSoon(pool.target, now: now) else { continue }
             performSinglePushes(of: pool, permitsStarts: true)
             if !pool.isFull, pool.trafficBeforeStarts != pool.traffic {
                 _ = performAudiencePushes(of: pool, traffic: .broadcasts)
@@ -175,7 +175,7 @@ extension Lane {
     /// Gives the pool the waiting pushes of single commands, until it refuses one.
     private func performSinglePushes(of pool: LanePool, permitsStarts: Bool) {
         while let record = delivery.takeNextPush(
-            pool.identifier,
+            pool.target,
             permitsRetry: pool.permitsRetry(now: now),
             permitsStarts: permitsStarts,
             now: now
@@ -190,7 +190,7 @@ extension Lane {
 
     /// Returns how many pushes of single commands wait for a stream of the pool.
     func waitingPushCount(of pool: LanePool) -> Int {
-        pool.traffic.hasDevicePushes ? delivery.waitingPushCount(of: pool.identifier) : 0
+        pool.traffic.hasDevicePushes ? delivery.waitingPushCount(of: pool.target) : 0
     }
 
     /// Gives rounds and broadcasts the streams that single commands do not use. After a push was sent, the loop visits
@@ -215,7 +215,7 @@ extension Lane {
         )
         var hasSent = false
         while let push = audiences.takeNextPush(
-            pool.identifier,
+            pool.target,
             traffic: traffic,
             permitsRetry: pool.permitsRetry(now: now),
             pushesInFlightMax: pushesInFlightMax,

@@ -14,7 +14,7 @@ import Redis
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
     struct PoolSetup {
-        var identifier: PoolIdentifier
+        var target: PoolTarget
         var traffic: PoolTraffic
         var name: String
         var configuration: PoolConfiguration

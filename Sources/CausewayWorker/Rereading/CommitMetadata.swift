@@ -19,7 +19,7 @@ enum CommitMetadata {
             ? [unmarkedNote] + settledOffsetsText : settledOffsetsText
     }
 
-    static func isUnmarked(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
+    static func hasUnmarkedNote(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
 
     /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
     /// commit says so, or the group coordinator has not said what was committed.
@@ -33,14 +33,14 @@ enum CommitMetadata {
     static func mayLackMarks(startPosition: SeekPosition?, committedOffset: CommittedOffset?) -> Bool {
         switch startPosition {
         // At offset 0, too, a commit that names settled records has the note if the marks may be missing.
-        case .beginning, .offset(0): committedOffset.map { isUnmarked($0.metadata) || $0.metadata.isEmpty } ?? true
+        case .beginning, .offset(0): committedOffset.map { hasUnmarkedNote($0.metadata) || $0.metadata.isEmpty } ?? true
         case nil where committedOffset == nil: true
-        default: committedOffset.map { isUnmarked($0.metadata) } ?? false
+        default: committedOffset.map { hasUnmarkedNote($0.metadata) } ?? false
         }
     }
 
     static func extractSettledOffsetsText(from metadata: [UInt8]) -> [UInt8] {
-        isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
+        hasUnmarkedNote(metadata) ? Array(metadata.dropFirst()) : metadata
     }
 
     /// Whether a commit names settled records above its offset; false if nothing was committed.

@@ -38,7 +38,7 @@ enum RereadingStart {
 
         /// How long the worker waits for fetching to stop, after it has first found the settled offset above the log's
         /// end. A fetch takes at most `fetch.wait.max.ms`, usually 500 ms.
-        static let waitMilliseconds: Int64 = 3_000
+        static let waitMilliseconds: Int64 = 1_000
 
         /// - Parameters:
         ///   - isStopped: whether the partition is not fetched, because its position is not in the log.

@@ -19,7 +19,7 @@ extension Delivery {
                 || mustWaitForDeferral(of: activity, now: now)
             if mustWait { return pauseOrFree(activity, now: now) }
         }
-        if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
+        if readAhead.phase == .readingAhead { return activities.enter(.awaitingReadAhead, activity) }
         setPoolKindFromToken(of: activity)
         guard takeCreditOrWait(for: activity, now: now) else { return }
         guard let record = activities[activity].waitingList.popFirst(in: &records) else {

@@ -97,8 +97,11 @@ package struct ClockCorrection: Sendable, Equatable {
     }
 
     /// Compares the offsets of both clocks with ``agreedOffsets``. A slow drift must not look as if a clock was set
-    /// back. So each reading at which the clocks still agree replaces those offsets. Once Redis' clock was set back, a
-    /// step of the worker's own clock is no proof against this: it may follow a pause of the machine.
+    /// back. So each reading at which the clocks still agree replaces those offsets.
+    ///
+    /// Redis' clock counts as set back only if the worker's own clock has kept its agreed offset. Later, when Redis'
+    /// clock counts as set back, the own clock's offset may change, and ``agreedOffsets`` stay: CLOCK_BOOTTIME stops
+    /// while the machine is paused, so after a pause a clock that is right has another offset.
     private mutating func noteWhetherServerClockIsSetBack(_ offsets: BootOffsets) {
         isServerClockSetBack =
             agreedOffsets.map { agreedOffsets in

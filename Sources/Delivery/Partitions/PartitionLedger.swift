@@ -31,13 +31,14 @@ package struct PartitionLedger: ~Copyable {
     private var ringOffsetCount = Self.ringOffsetCountMin
     /// A ring with one bit for each offset from the committable one on; a set bit: the offset is settled.
     private var settledBits: UnsafeMutablePointer<UInt64>
-    /// The offset at which a new owner must begin to read. It never falls once the lane has received a record.
+    /// The offset at which a new owner must begin to read. Once the lane has received a record, it never falls. It may
+    /// fall with the first record: if the topic's log was replaced, this record is below the committed offset.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// A number that grows with each record that is settled, or that is skipped because a previous owner settled it.
-    /// While the number is unchanged, the lane need not report the settled offsets again. A gap without records does
-    /// not change the number, because no owner reads the gap.
+    /// A number that grows with each record that is settled, or that is skipped because a previous owner settled it,
+    /// and with each gap without records above the committable offset. While the number is unchanged, the lane need not
+    /// report the settled offsets again.
     package private(set) var progressRevision: UInt64 = 0
     private var hasReceivedRecord = false
     /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
@@ -92,6 +93,8 @@ package struct PartitionLedger: ~Copyable {
         } else {
             makeRoomInRings(below: offset + 1)
             var skippedOffset = nextOffset
+            // A gap may complete the reread records (`RereadOffsets`), so the lane must report.
+            if skippedOffset < offset { progressRevision &+= 1 }
             while skippedOffset < offset {
                 setSettledBit(skippedOffset)
                 skippedOffset += 1

@@ -21,7 +21,7 @@ extension Delivery {
     ///
     /// - Returns: false if `pool` has no free credit.
     @inline(__always)
-    mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
+    mutating func moveCredit(of activity: ActivityIndex, to pool: PoolTarget, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
         activities[activity].poolKind = poolKey.kind
         return activities[activity].poolKindOfCredit == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)

@@ -16,7 +16,7 @@ struct PoolKey: Equatable, BitwiseCopyable {
 
     init(appIndex: UInt16, kind: Kind) { (self.appIndex, self.kind) = (appIndex, kind) }
 
-    init(_ pool: PoolIdentifier) { self.init(appIndex: pool.appIndex, kind: Kind(pool.environment)) }
+    init(_ pool: PoolTarget) { self.init(appIndex: pool.appIndex, kind: Kind(pool.environment)) }
 
     var tableIndex: Int { Int(appIndex) * Kind.allCases.count + Int(kind.rawValue) }
 }
@@ -109,7 +109,7 @@ final class PoolTable {
     }
 
     /// Whether the configuration has a pool for this app and environment.
-    func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
+    func hasPool(_ pool: PoolTarget) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
     /// the production pool, or the sandbox pool if the app has no other.

@@ -13,7 +13,7 @@ extension Delivery {
     ///   - permitsStarts: false: only updates and ends, because the push is a probe. A start whose probe gets no
     ///     response is `unknown`, and is not sent again. (R16)
     public mutating func takeNextPush(
-        _ pool: PoolIdentifier,
+        _ pool: PoolTarget,
         permitsRetry: Bool = true,
         permitsStarts: Bool = true,
         now: Moment
@@ -87,16 +87,16 @@ extension Delivery {
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
+    public func hasReadyPush(_ pool: PoolTarget) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
     /// Whether an update or end of this pool waits for its next attempt, and is ready within a few seconds. A pool that
     /// probes waits for this push. If it sent a start as its probe instead, the start could end as `unknown`. (R16)
-    public func isStateRetriedSoon(_ pool: PoolIdentifier, now: Moment) -> Bool {
+    public func isStateRetriedSoon(_ pool: PoolTarget, now: Moment) -> Bool {
         pools.isStateRetriedSoon(PoolKey(pool), now: now)
     }
 
     /// Notes that a pool has opened a connection, and so may work again after an outage.
-    public func poolConnected(_ pool: PoolIdentifier) { pools.noteConnection(of: PoolKey(pool)) }
+    public func poolConnected(_ pool: PoolTarget) { pools.noteConnection(of: PoolKey(pool)) }
 
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
     /// its own push or token. A failure of the service, the key, the connection or the load only delays it. (R18)

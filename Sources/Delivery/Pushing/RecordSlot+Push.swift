@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Stores the attempts of a push and APNs' responses in its record.
 extension RecordSlot {
-    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
+    @inline(__always) var pool: PoolTarget { PoolTarget(appIndex: appIndex, environment: token.environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. A state whose command names no
     /// expiration waits until it is too old to change what a phone shows, even after its stale date. The policy's times

@@ -1,7 +1,7 @@
 /// Makes the lane read ahead while it has a backlog, and after an outage of Redis or of a pool. (R21)
 extension Delivery {
     /// Whether the lane reads ahead because of a backlog. While it does, it begins no command.
-    public var isReadingAhead: Bool { readAhead.phase == .reading }
+    public var isReadingAhead: Bool { readAhead.phase == .readingAhead }
 
     /// Notes how many records of a partition the lane has not received yet (the lag). Only partitions of the commands
     /// topic count. If reread records are among them, the lane reads ahead, however few they are.
@@ -42,7 +42,7 @@ extension Delivery {
     ///
     /// - Returns: whether no push of the pool may be sent now.
     @inline(__always)
-    mutating func holdBackPushesIfNeeded(of pool: PoolIdentifier, now: Moment) -> Bool {
+    mutating func holdBackPushesIfNeeded(of pool: PoolTarget, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
         guard let sinceMilliseconds = watch.pointee.holdBackIfUnavailable(now: now) else { return false }
         guard checkReadAheadEnd(since: sinceMilliseconds, now: now) else { return true }

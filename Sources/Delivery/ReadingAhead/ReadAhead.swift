@@ -5,21 +5,24 @@
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time. Until the end of
 /// reading ahead, activities wait in the phase `awaitingReadAhead` (`ActivityPhase`).
+///
+/// The lane also reads ahead after an outage: `OutageWatch` holds back store calls or pushes, but activities begin as
+/// usual, and ``phase`` may be `off`. This type only decides when that hold-back ends (`isReadAheadDone`).
 struct ReadAhead {
     enum Phase {
-        /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more than
-        /// `readAheadLagRecords`, or reads records of a partition again.
+        /// Activities begin when their commands are read. Next: `readingAhead` when the lane is behind by more
+        /// than `readAheadLagRecords`, or reads records of a partition again.
         case off
         /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
         /// begin. Next:
-        /// - `off` when the lane has caught up, or when its lag was small (less than half of `readAheadLagRecords`) for
+        /// - `off` when the lane has caught up, or when its lag was small (``smallLagRecordsMax``) for
         ///   `smallLagMilliseconds`.
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
-        case reading
+        case readingAhead
         /// The lane is full, or has read ahead for long enough: the waiting activities begin, which makes room. Next:
         /// - `off` when the lane is behind by `readAheadLagRecords` at most.
-        /// - `reading` when the lane is half full or less, and still behind by more than that.
+        /// - `readingAhead` when the lane is half full or less, and still behind by more than that.
         case emptying
     }
 
@@ -40,8 +43,8 @@ struct ReadAhead {
     }
 
     /// How full a lane is: the fullest of its room for records, its room for bytes, and each partition's window of
-    /// offsets. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With only one bound, nearly each
-    /// record would change the phase. (`Delivery.fullness` leaves out a window that an old record keeps full.)
+    /// offsets. `Phase.readingAhead` ends above three quarters, `Phase.emptying` at half. With only one bound, nearly
+    /// each record would change the phase. (`Delivery.fullness` leaves out a window that an old record keeps full.)
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -54,9 +57,9 @@ struct ReadAhead {
         case beginActivities
     }
 
-    /// How long a lane continues to read ahead when its lag has become small (less than half of `readAheadLagRecords`).
-    /// Each record that it still reads may save a push. The time is limited: producers write all the time, so the lane
-    /// may never catch up completely.
+    /// How long a lane continues to read ahead when its lag has become small (``smallLagRecordsMax``). Each record that
+    /// it still reads may save a push. The time is limited: producers write all the time, so the lane may never catch
+    /// up completely.
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over all partitions
     /// must not overflow.
@@ -69,13 +72,13 @@ struct ReadAhead {
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
-    private var readingSinceMilliseconds: Int64 = 0
+    private var readingAheadSinceMilliseconds: Int64 = 0
     /// The sum of `Lag.recordCount` over the lane's partitions of the commands topic.
     private var lagRecordCount: Int64 = 0
     /// The sum of `Lag.knownRecordCount` over the lane's partitions of the commands topic.
     private var knownLagRecordCount: Int64 = 0
-    /// Since when the lag is small (less than half of `readAheadLagRecords`), a monotonic time; `.max`: it is not
-    /// small, or was never reported.
+    /// Since when the lag is small (``smallLagRecordsMax``), a monotonic time; `.max`: it is not small, or was never
+    /// reported.
     private var smallLagSinceMilliseconds: Int64 = .max
 
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
@@ -85,14 +88,17 @@ struct ReadAhead {
         readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
 
+    /// The largest lag that is small: just below half of `readAheadLagRecords`.
+    private var smallLagRecordsMax: Int64 { readAheadLagRecords / 2 - 1 }
+
     /// When reading ahead ends at the latest if the lag does not change, a monotonic time; nil: the lane does not read
     /// ahead.
     var dueMilliseconds: Int64? {
-        phase == .reading ? min(smallLagReadAheadEndMilliseconds, latestReadAheadEndMilliseconds) : nil
+        phase == .readingAhead ? min(smallLagReadAheadEndMilliseconds, latestReadAheadEndMilliseconds) : nil
     }
 
     /// When the lane stops reading ahead at the latest, even if it is still behind: a monotonic time.
-    private var latestReadAheadEndMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
+    private var latestReadAheadEndMilliseconds: Int64 { readingAheadSinceMilliseconds + readAheadMillisecondsMax }
 
     /// When the lane stops reading ahead because its lag was small for `smallLagMilliseconds`: a monotonic time;
     /// `.max`: the lag is not small.
@@ -125,8 +131,8 @@ struct ReadAhead {
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if lagRecordCount > readAheadLagRecords { beginReading(now: now) }
-        case .reading:
+            if lagRecordCount > readAheadLagRecords { beginReadingAhead(now: now) }
+        case .readingAhead:
             guard lagRecordCount > 0 else { return turnOff() }
         case .emptying:
             if lagRecordCount <= readAheadLagRecords { return turnOff() }
@@ -140,7 +146,7 @@ struct ReadAhead {
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)
-        guard phase == .reading, lagRecordCount <= 0 else { return .nothing }
+        guard phase == .readingAhead, lagRecordCount <= 0 else { return .nothing }
         return turnOff()
     }
 
@@ -148,7 +154,7 @@ struct ReadAhead {
     mutating func advance(_ fullness: Fullness, now: Moment) -> Decision {
         switch phase {
         case .off: break
-        case .reading:
+        case .readingAhead:
             if smallLagReadAheadEndMilliseconds <= now.monotonicMilliseconds { return turnOff() }
             if latestReadAheadEndMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
@@ -156,18 +162,20 @@ struct ReadAhead {
             }
         case .emptying:
             if lagRecordCount <= readAheadLagRecords { return turnOff() }
-            if fullness == .upToHalf { beginReading(now: now) }
+            if fullness == .upToHalf { beginReadingAhead(now: now) }
         }
         return .nothing
     }
 
-    /// Whether a lane that reads ahead after an outage has read far enough. One of these is enough:
+    /// Whether the lane has read far enough ahead to end the hold-back of an `OutageWatch`. This reading ahead has its
+    /// own beginning, and does not depend on ``phase``, which may be `off` meanwhile. One of these is enough:
     /// - The lane has caught up.
-    /// - The lag was small (less than half of `readAheadLagRecords`) for `smallLagMilliseconds`.
+    /// - The lag was small (``smallLagRecordsMax``) for `smallLagMilliseconds`, counted from the hold-back's beginning.
     /// - The lane is more than three quarters full.
-    /// - The lane has read ahead for `readAheadMillisecondsMax`.
+    /// - The hold-back has lasted for `readAheadMillisecondsMax`.
     ///
-    /// - Parameter beganAtMilliseconds: when this reading ahead began, a monotonic time.
+    /// - Parameter beganAtMilliseconds: when the hold-back began (`OutageWatch.heldBackSinceMilliseconds`), a monotonic
+    ///   time.
     func isReadAheadDone(since beganAtMilliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard lagRecordCount > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
@@ -197,20 +205,20 @@ struct ReadAhead {
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {
-        if lagRecordCount >= readAheadLagRecords / 2 {
+        if lagRecordCount > smallLagRecordsMax {
             smallLagSinceMilliseconds = .max
         } else if smallLagSinceMilliseconds == .max {
             smallLagSinceMilliseconds = now.monotonicMilliseconds
         }
     }
 
-    private mutating func beginReading(now: Moment) {
-        phase = .reading
-        readingSinceMilliseconds = now.monotonicMilliseconds
+    private mutating func beginReadingAhead(now: Moment) {
+        phase = .readingAhead
+        readingAheadSinceMilliseconds = now.monotonicMilliseconds
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`, and returns that the waiting activities may begin. If the phase was
+    /// Ends the phase `readingAhead` or `emptying`, and returns that the waiting activities may begin. If the phase was
     /// `emptying`, this decision has no effect, because no activity waits then.
     private mutating func turnOff() -> Decision {
         phase = .off

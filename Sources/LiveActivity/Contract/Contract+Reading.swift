@@ -77,7 +77,7 @@ private struct ShapesParser {
             } else {
                 otherApps.append(name)
             }
-            position = text.skipWhitespace(end(of: position))
+            position = text.skipWhitespace(valueEnd(at: position))
         }
         guard contract.types.isEmpty else { return }
         let contents = otherApps.isEmpty ? "is empty" : "has only \(otherApps.joined(separator: ", "))"
@@ -254,7 +254,10 @@ private struct ShapesParser {
             if isText {
                 (rawValue.offset, rawValue.count) = appendText(try readString(element, keyPath: keyPath))
             } else {
-                let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
+                let digits = String(
+                    decoding: text.bytes(ByteRange(from: element, to: valueEnd(at: element))),
+                    as: UTF8.self
+                )
                 guard let number = Int64(digits) else {
                     throw ShapesFault(keyPath: keyPath, reason: "an enum's raw values are texts, or whole numbers")
                 }
@@ -276,7 +279,7 @@ private struct ShapesParser {
 
     // MARK: - JSON that is known to be valid
 
-    private func end(of position: Int) -> Int {
+    private func valueEnd(at position: Int) -> Int {
         (try? text.skipValue(position, depth: 0, .record)) ?? text.count
     }
 
@@ -299,9 +302,9 @@ private struct ShapesParser {
             guard !members.contains(where: { $0.key == key }) else {
                 throw ShapesFault(keyPath: keyPath, reason: "has \"\(key)\" twice")
             }
-            let valuePosition = (try? text.skipColon(end(of: position), .record)) ?? text.count
+            let valuePosition = (try? text.skipColon(valueEnd(at: position), .record)) ?? text.count
             members.append((key, valuePosition))
-            position = text.skipWhitespace(text.skipWhitespace(end(of: valuePosition)) + 1)
+            position = text.skipWhitespace(text.skipWhitespace(valueEnd(at: valuePosition)) + 1)
         }
         return members
     }
@@ -314,7 +317,7 @@ private struct ShapesParser {
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) != UInt8(ascii: "]"), position < text.count {
             elements.append(position)
-            position = text.skipWhitespace(end(of: position))
+            position = text.skipWhitespace(valueEnd(at: position))
             if text.peek(position) == UInt8(ascii: ",") { position = text.skipWhitespace(position + 1) }
         }
         return elements

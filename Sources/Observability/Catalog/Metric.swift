@@ -1,8 +1,9 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 ///
 /// A case has the name of the metric on `/metrics`, in camel case and without `causeway_`, `_seconds` and a counter's
-/// `_total`. `CatalogTests` checks this. The code does not use seconds: it counts and sets a time in the unit of the
-/// definition, such as milliseconds (``MetricDefinition/Unit``).
+/// `_total`. If a duration would then differ from a counter by a plural "s" alone, its case ends with `Duration`:
+/// `audienceRangeDuration`, beside `audienceRanges`. `CatalogTests` checks this. The code does not use seconds: it
+/// counts and sets a time in the unit of the definition, such as milliseconds (``MetricDefinition/Unit``).
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Metrics about records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has
     // acknowledged its record, so the counts equal the records on the topics. A superseded command without a result of
@@ -32,8 +33,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audienceCommands
     case audienceRanges
     case audienceMembers
-    case audienceRange
-    case audienceCommand
+    case audienceRangeDuration
+    case audienceCommandDuration
     case audienceRounds
     case audienceOldestRound
     case audienceOldestRange

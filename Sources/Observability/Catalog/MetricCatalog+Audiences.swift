@@ -131,7 +131,7 @@ extension MetricCatalog {
 
     private static let audienceTimes: [MetricDefinition] = [
         .histogram(
-            .audienceRange,
+            .audienceRangeDuration,
             "causeway_audience_range_seconds",
             MetricBuckets.audienceMicroseconds,
             [.configuredApp],
@@ -140,7 +140,7 @@ extension MetricCatalog {
                 "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
         ),
         .histogram(
-            .audienceCommand,
+            .audienceCommandDuration,
             "causeway_audience_command_seconds",
             MetricBuckets.audienceMicroseconds,
             [.configuredApp],

@@ -9,7 +9,8 @@ extension LogKindCatalog {
             message: "activities whose lifetime is over cannot be ended now",
             meaning: """
                 Redis does not reply or replies with an error, or Kafka does not accept the commands that end \
-                activities. Nothing is lost: the worker tries again each second.
+                activities. Nothing is lost: the worker polls each second. An activity whose command failed is tried \
+                again after 20 s, then after growing pauses of up to eleven minutes.
                 """,
             action: """
                 Read `error`, and repair Redis or Kafka. The Kafka user must be allowed to write to the commands topic.

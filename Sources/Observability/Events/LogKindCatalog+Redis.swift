@@ -98,7 +98,10 @@ extension LogKindCatalog {
             "rereading-began",
             .notice,
             message: "partitions are read again",
-            meaning: "Redis has lost data of the partitions' records. Reading them again repeats no alert and no start."
+            meaning: """
+                Redis has lost data of the partitions' records. Reading them again repeats no alert and no start, with \
+                rare exceptions (known issue K18).
+                """
         ),
         define(
             .membersMissing,

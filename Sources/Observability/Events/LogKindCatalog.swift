@@ -195,7 +195,10 @@ package enum LogKindCatalog {
                 The worker uses no value of the new file. A worker that starts with this file exits with code 78. The \
                 configuration or a file of shapes may also be missing.
                 """,
-            action: "Read `errors`, and correct the file; causeway check reports the same errors."
+            action: """
+                Read `errors`, and correct the file. causeway check --config FILE --files, where the files are \
+                mounted, reports the same errors. Without --files, missing files are no errors.
+                """
         ),
         define(
             .configurationNeedsRestart,

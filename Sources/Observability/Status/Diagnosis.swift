@@ -209,7 +209,7 @@ struct Diagnosis {
                         ? ": \(Numeral.counted(partitionCount, "partition is", "partitions are")) read again."
                         : "; all partitions were read again."),
                 meaning:
-                    "The workers restore tokens and held states from Kafka. This repeats no alert and no start.",
+                    "The workers restore tokens and held states from Kafka. Alerts or starts rarely repeat (K18).",
                 action:
                     """
                     Phones need no action. Find out why Redis lost data: the events redis-emptied and redis-replaced \

@@ -44,7 +44,7 @@ extension StatusBuilder {
                     oldestRoundAgeMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     .duration(milliseconds: oldestRangeAgeMilliseconds > 0 ? oldestRangeAgeMilliseconds : nil),
                     .count(totals[.audienceMembersParked, index]),
-                ] + Self.quantileCells(window.histogram(.audienceRange, index))
+                ] + Self.quantileCells(window.histogram(.audienceRangeDuration, index))
             },
             emptyText: Self.noCommandText
         )

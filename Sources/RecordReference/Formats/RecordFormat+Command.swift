@@ -8,9 +8,11 @@ extension RecordFormat {
         topicConfigurationKey: "commands",
         topic: "causeway.commands",
         introduction: """
-            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is sent \
-            to APNs unchanged. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
-            4,096 bytes, or 5,120 if `channel` is an id.
+            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is \
+            usually sent to APNs unchanged. Causeway may raise `timestamp`, remove or add an alert, drop `oversize` \
+            members, and in a start to an audience set `input-push-token` or `input-push-channel`. The whole body that \
+            APNs gets, `{"aps":…}` with the members of `payload`, has at most 4,096 bytes, or 5,120 if `channel` is an \
+            id.
             """,
         keyMeaning: """
             the activity's id, or the audience's id, or the channel's id. Records with the same address must have the \

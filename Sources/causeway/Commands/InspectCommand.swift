@@ -153,7 +153,7 @@ struct InspectCommand: ParsableCommand {
             try ActivityInspection(value: value),
             app: app,
             activity: activity,
-            policy: app.policy(named: resultSection?.policyName),
+            policy: app.policyOrDefault(named: resultSection?.policyName),
             lifetimeEndsAtMilliseconds: app.limitsLifetimes ? try readLifetimeEndMilliseconds(of: key, queries) : nil,
             nowMilliseconds: nowMilliseconds
         )
@@ -177,7 +177,7 @@ struct InspectCommand: ParsableCommand {
             try DeviceInspection(fields: fields),
             app: app,
             device: device,
-            policy: app.policy(named: nil),
+            policy: app.policyOrDefault(named: nil),
             nowMilliseconds: try queries.serverTimeMilliseconds(for: key)
         )
         print(json ? [report.json.oneLineJSON] : report.lines())
@@ -206,7 +206,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
-        let policy = app.policy(named: nil)
+        let policy = app.policyOrDefault(named: nil)
         let scan = try queries.scanKeys(match: app.activityKeyPattern, keysMax: AppOverview.activitiesMax)
         let nowMilliseconds = try queries.serverTimeMilliseconds()
         var overview = AppOverview()

@@ -20,15 +20,15 @@ struct WorkerCommand: AsyncParsableCommand {
             SIGTERM and SIGINT stop the worker gracefully: it stops reading, waits for pushes in flight (at most \
             worker.drainMilliseconds), commits, and leaves the group. A second signal ends the wait at once: the next \
             worker reads the uncommitted records again. SIGKILL loses no command either, but a few pushes may be sent \
-            twice. Phones ignore the second push.
+            twice. The phone shows the same state, and an alert may ring twice.
 
             While it runs, http://HOST:9464 serves /metrics for Prometheus, /livez and /readyz for Kubernetes, and \
             /statusz, which shows the throughput, what waits, and what is wrong (http.host and http.port in the \
             configuration).
 
-            After SIGHUP or a change of the file, the worker reads the configuration again. It applies the keys that \
-            causeway configuration yaml marks with "Reloadable.", and logs which other changed keys need a restart. If \
-            the file has an error or is missing, the worker applies nothing.
+            After SIGHUP, or a change of the file or of a file of shapes, the worker reads these files again. It \
+            applies the keys that causeway configuration yaml marks with "Reloadable.", and logs which other changed \
+            keys need a restart. If a file has an error or is missing, the worker applies nothing.
 
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml

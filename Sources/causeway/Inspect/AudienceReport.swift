@@ -51,8 +51,8 @@ struct AudienceReport {
     var frequentBudget: ActivityReport.Budget
     /// The fan-outs under way, newest version first.
     var fanoutsUnderWay: [FanoutUnderWay]
-    /// The fan-outs whose ranges and broadcasts are all finished, newest version first, at most `resultsMax` of the
-    /// initializer.
+    /// The fan-outs whose ranges and broadcasts are all finished, newest version first, at most as many as the argument
+    /// `resultsMax` of `init` permits.
     var finishedFanouts: [AudienceInspection.Fanout]
 
     init(
@@ -63,7 +63,7 @@ struct AudienceReport {
         resultsMax: Int,
         nowMilliseconds: Int64
     ) {
-        let policy = app.policy(named: nil)
+        let policy = app.policyOrDefault(named: nil)
         let budgets = inspection.remainingBudgets(policy.pace, nowMilliseconds: nowMilliseconds)
         self.app = app.bundleId
         self.audience = audience

@@ -9,7 +9,7 @@ struct InspectedApp {
     var policies: [Policy]
 
     /// Returns the policy with this name. If `name` is nil or unknown, returns the app's default policy.
-    func policy(named name: String?) -> Policy {
+    func policyOrDefault(named name: String?) -> Policy {
         policies.first { $0.name == name } ?? policies.first { $0.name == defaultPolicyName }
             ?? Policy(name: defaultPolicyName)
     }

@@ -122,7 +122,8 @@ struct ReplayRun {
             )
         }
         reader.skipCommittedRecords(committedOffsets)
-        // The closure needs local variables, as in `read`. The swap avoids a copy of the table.
+        // As in `read`, Swift does not permit that the closure uses properties while the reader changes `progress`. So
+        // the closure uses local variables. The swap avoids a copy of the table.
         let scope = scope
         let isFanoutTopic = waitingTopic == configuration.kafka.topics.fanout
         var table = NewestCommandTable(bytesMax: 0)

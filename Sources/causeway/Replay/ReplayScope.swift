@@ -45,7 +45,7 @@ struct ReplayScope {
     /// Returns the policy that the command names, or the app's default policy if it names none. Returns nil if the
     /// named policy is not configured.
     func policy(of command: Command, appIndex: Int, in record: UnsafeRawBufferPointer) -> Policy? {
-        guard !command.policy.isAbsent else { return apps[appIndex].policy(named: nil) }
+        guard !command.policy.isAbsent else { return apps[appIndex].policyOrDefault(named: nil) }
         let name = command.policy.text(in: record)
         return apps[appIndex].policies.first { $0.name == name }
     }

@@ -72,7 +72,7 @@ extension Simulation {
     {
         var foundPush = false
         while let push = worker.core.takeNextPush(
-            PoolIdentifier(appIndex: 0, environment: environment),
+            PoolTarget(appIndex: 0, environment: environment),
             traffic: traffic,
             permitsRetry: true,
             pushesInFlightMax: parameters.streamsMax,

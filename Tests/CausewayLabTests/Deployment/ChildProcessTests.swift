@@ -75,7 +75,7 @@ struct ChildProcessTests {
     }
 
     @Test func `The usage of a process is read`() throws {
-        let usage = try #require(ProcessUsage(identifier: getpid()))
+        let usage = try #require(ProcessUsage(processIdentifier: getpid()))
         #expect(usage.residentPeakBytes > 1 << 20)
         #expect(ProcessUsage(stat: "no parenthesis", status: "", ticksPerSecond: 100) == nil)
         #expect(ProcessUsage(stat: "1 (x) S 1", status: "", ticksPerSecond: 100) == nil)

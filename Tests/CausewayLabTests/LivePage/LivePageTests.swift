@@ -173,10 +173,12 @@ struct LivePageTests {
     }
 
     @Test func `No other program is taken for a worker`() {
-        #expect(WorkerLocator("4711") == .identifier(4_711) && WorkerLocator("worker.pid") == .file("worker.pid"))
-        #expect(reason(of: .identifier(1)) == "there is no process 1")
-        #expect(reason(of: .identifier(.max)) == "there is no process \(Int32.max)")
-        #expect(reason(of: .identifier(getpid()))?.hasSuffix(", not causeway") == true)
+        #expect(
+            WorkerLocator("4711") == .processIdentifier(4_711) && WorkerLocator("worker.pid") == .file("worker.pid")
+        )
+        #expect(reason(of: .processIdentifier(1)) == "there is no process 1")
+        #expect(reason(of: .processIdentifier(.max)) == "there is no process \(Int32.max)")
+        #expect(reason(of: .processIdentifier(getpid()))?.hasSuffix(", not causeway") == true)
     }
 
     private func reason(of identity: WorkerLocator) -> String? {

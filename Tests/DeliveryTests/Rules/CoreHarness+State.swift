@@ -22,14 +22,14 @@ extension CoreHarness {
     var unacknowledgedRecordCount: Int { delivery.unacknowledgedRecordCount }
     var recordsAwaitingStoreCount: Int { delivery.recordsAwaitingStoreCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
-    func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
+    func waitingPushCount(of pool: PoolTarget) -> Int { delivery.waitingPushCount(of: pool) }
     func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {
         delivery.oldestUnsettledSinceMilliseconds(partitionIndex)
     }
     func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
         delivery.hasRoom(for: offset, partition: partitionIndex)
     }
-    func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
+    func hasReadyPush(_ pool: PoolTarget) -> Bool { delivery.hasReadyPush(pool) }
     func isDrained(_ partitionIndex: UInt32) -> Bool { delivery.isDrained(partitionIndex) }
     func unsettledRecordCount(_ partitionIndex: UInt32) -> Int { delivery.unsettledRecordCount(partitionIndex) }
     func committableOffset(_ partitionIndex: UInt32) -> Int64? { delivery.committableOffset(partitionIndex) }

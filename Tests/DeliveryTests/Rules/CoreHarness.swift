@@ -228,7 +228,7 @@ final class CoreHarness {
         environment: APNsEnvironment = .production,
         permitsStarts: Bool = true
     ) -> SeenPush? {
-        let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
+        let pool = PoolTarget(appIndex: appIndex, environment: environment)
         let record = delivery.takeNextPush(pool, permitsStarts: permitsStarts, now: now)
         collectActions()
         guard let record else { return nil }

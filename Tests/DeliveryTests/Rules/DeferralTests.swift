@@ -10,8 +10,8 @@ import Testing
     static let delayMilliseconds: Int64 = 30_000
     /// Slightly more than the time between two reviews of the commands that wait for pools (`reviewPoolQueues`).
     static let poolReviewMilliseconds: Int64 = 600
-    static let production = PoolIdentifier(appIndex: 0, environment: .production)
-    static let sandbox = PoolIdentifier(appIndex: 0, environment: .sandbox)
+    static let production = PoolTarget(appIndex: 0, environment: .production)
+    static let sandbox = PoolTarget(appIndex: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
         let core = Self.makeCore()

@@ -165,7 +165,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.returnPush()
-        #expect(core.hasReadyPush(PoolIdentifier(appIndex: 0, environment: .production)))
+        #expect(core.hasReadyPush(PoolTarget(appIndex: 0, environment: .production)))
         let push = try #require(core.push())
         #expect(push.command == "u1")
         #expect(push.attempts == 1)

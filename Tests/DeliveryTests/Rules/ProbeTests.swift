@@ -5,7 +5,7 @@ import Testing
 /// The breaker of a pool is open, so the pool's next push is a probe. If a start gets no response, it is `unknown` and
 /// is not sent again. So a start is a probe only if no other push is ready. (R16)
 @Suite struct ProbeTests {
-    private let pool = PoolIdentifier(appIndex: 0, environment: .production)
+    private let pool = PoolTarget(appIndex: 0, environment: .production)
 
     @Test func `An update or an end becomes a probe before any start`() {
         let core = CoreHarness()

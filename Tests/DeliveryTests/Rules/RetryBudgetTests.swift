@@ -305,7 +305,7 @@ extension CoreHarness {
     /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
     fileprivate func sendPush(permitsRetry: Bool = true) -> RecordIndex? {
-        let pool = PoolIdentifier(appIndex: 0, environment: .production)
+        let pool = PoolTarget(appIndex: 0, environment: .production)
         let record = delivery.takeNextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
         return record

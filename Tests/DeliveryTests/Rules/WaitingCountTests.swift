@@ -7,7 +7,7 @@ import Testing
 @Suite struct WaitingCountTests {
     @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()
-        let pool = PoolIdentifier(appIndex: 0, environment: .production)
+        let pool = PoolTarget(appIndex: 0, environment: .production)
         core.receive(.update(1))
         #expect(core.recordsAwaitingStoreCount == 1 && core.unacknowledgedRecordCount == 0)
         core.reply(.send)

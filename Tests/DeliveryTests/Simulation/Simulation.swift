@@ -8,7 +8,7 @@ import Testbed
 final class Simulation {
     /// After the last fault, the run must finish its work within this virtual time. Otherwise the run has failed.
     static let faultFreeMillisecondsMax: Int64 = 900_000
-    static let pool = PoolIdentifier(appIndex: 0, environment: .production)
+    static let pool = PoolTarget(appIndex: 0, environment: .production)
 
     let seed: UInt64
     var random: SplitMix64

@@ -176,7 +176,7 @@ final class OutageHourRun {
 
     private func finishMinute(elapsedMilliseconds: Int64) throws(LabError) {
         currentMinute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestWaitMilliseconds()
-        let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(identifier: $0) }
+        let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(processIdentifier: $0) }
         let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         currentMinute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds
         lastCPUMilliseconds = cpuMilliseconds
