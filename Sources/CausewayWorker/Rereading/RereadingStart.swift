@@ -116,6 +116,7 @@ enum RereadingStart {
             return .success(makePosition(max(firstOffset, logOffsets.upperBound), logOffsets, settledEndOffset))
         }
     }
+
     /// Names the log's beginning without an offset if the rereading begins there. Otherwise Kafka may delete the log's
     /// first records before the rereading begins, and a seek to the offset of a deleted record would stop the
     /// partition.
