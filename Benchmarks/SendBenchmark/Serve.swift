@@ -47,7 +47,7 @@ func serve(_ initialArguments: Arguments) async throws {
         keyId: SimulatedApp.key,
         teamId: SimulatedApp.team
     )
-    guard let token = source.currentToken(unixSeconds: Int64(time(nil))) else {
+    guard let token = source.provideToken(unixSeconds: Int64(time(nil))) else {
         throw Arguments.ArgumentError(description: "no provider token could be signed")
     }
     print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")

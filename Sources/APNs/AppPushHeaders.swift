@@ -9,11 +9,11 @@ public struct AppPushHeaders: Sendable, Hashable {
     /// The `:path` of broadcasts. It names no channel, because the channel is in a header field of its own.
     public let broadcastPath: String
 
-    /// The longest bundle id accepted, in bytes.
+    /// The longest bundle id accepted, in bytes. This limits the size of a request's header block (R4).
     public static let bundleIdBytesMax = 255
 
     /// - Throws: ``InvalidSettingError`` if the bundle id is empty, too long, or has other characters than
-    ///   letters, digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
+    ///   letters, digits, `-` and `.`. Apple allows only these characters in `CFBundleIdentifier`.
     public init(liveActivitiesOf bundleId: String) throws(InvalidSettingError) {
         let isAllowed = bundleId.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")

@@ -71,7 +71,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 
 /// What one ended push says about APNs. The circuit breaker counts the pushes of each kind.
 enum CircuitBreakerSample {
-    /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
+    /// APNs works: it accepted or `rejected` the push (``ResponseDisposition``), or reported a dead token or a missing
+    /// channel.
     case available
     /// APNs responded with 5xx (except 503 Shutdown), or the push timed out, even if a part of it was never sent. A
     /// lost connection is `inconclusive` instead, because the next connection may work.
@@ -101,7 +102,8 @@ enum CircuitBreakerSample {
         case .providerRefused: self = .providerRefused
         case .rejected: self = completion == .responded ? .available : .inconclusive
         case .retrySoon where completion == .notProcessed && hasTimedOut: self = .unavailable
-        // The push can be sent again on another connection, so neither of these shows a fault of APNs.
+        // After `retrySoon` or `refreshProviderToken`, another connection can send the push. So neither shows a fault
+        // of APNs.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -165,7 +167,7 @@ struct CircuitBreaker {
 
     /// The earliest time of the next probe; nil unless the state is `open`.
     var probeAtMilliseconds: Int64? {
-        if case .open(_, let probeAt) = state { probeAt } else { nil }
+        if case .open(_, let probeAtMilliseconds) = state { probeAtMilliseconds } else { nil }
     }
 
     /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that the next
@@ -182,9 +184,13 @@ struct CircuitBreaker {
         }
     }
 
-    /// Notes an ended push. If the breaker is closed, counts the push. If the breaker is open, ignores the push. If the
-    /// breaker is probing, the push is the probe and decides whether the breaker closes. `sample` says what the push
-    /// showed about APNs. Returns how the state changed.
+    /// Notes an ended push. What it does depends on the state:
+    /// - `closed`: counts the push, and opens the breaker if a limit of ``CircuitBreakerConfiguration`` is reached.
+    /// - `open`: ignores the push.
+    /// - `probing`: the push is the probe. Closes the breaker if the probe succeeded; otherwise opens it again.
+    ///
+    /// - Parameter sample: what the push showed about APNs.
+    /// - Returns: how the state changed.
     mutating func noteEndedPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:

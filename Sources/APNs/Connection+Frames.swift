@@ -2,7 +2,8 @@ import Reactor
 
 /// Handles received frames: responses, resets, SETTINGS, flow control, PING and GOAWAY.
 extension Connection {
-    /// Reads the frames in received bytes, and applies each frame.
+    /// Reads the frames in received bytes, and applies each frame. Ends the connection if a frame breaks HTTP/2 or
+    /// exceeds a limit.
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
         // Keep the pool alive: the code below may call the pool's handler, and the handler may release the pool.
@@ -40,7 +41,8 @@ extension Connection {
         }
     }
 
-    /// Subtracts 1 from `allowedFrameCount`. Throws if the server floods the connection with frames.
+    /// Subtracts 1 from `allowedFrameCount`. If the count was 0, raises it to ``ConnectionLimits/framesPerSecondMax``.
+    /// Throws instead if it was raised less than a second ago: the server then floods the connection with frames.
     private func consumeFrameAllowance() throws(ConnectionFault) {
         allowedFrameCount -= 1
         guard allowedFrameCount < 0 else { return }
@@ -52,7 +54,7 @@ extension Connection {
         allowedFrameCount = ConnectionLimits.framesPerSecondMax
     }
 
-    /// Returns the slot of the push on a stream; -1 if the stream is closed.
+    /// Returns the slot of the push on a stream; -1 if the stream is closed. Throws if the stream was never open.
     ///
     /// After we have reset a stream, its frames may still arrive until the server gets our RST_STREAM. The caller must
     /// still decode their header blocks and count their bytes, because HPACK's table and the receive window belong to
@@ -135,8 +137,8 @@ extension Connection {
         }
     }
 
-    /// Subtracts received bytes from the connection's receive window. If less than half of the window is left,
-    /// restores its full size with a WINDOW_UPDATE.
+    /// Subtracts received bytes from the connection's receive window. If less than half of the window is left, restores
+    /// its full size with a WINDOW_UPDATE. Throws if the server sent more bytes than the window had.
     private func consumeReceiveWindow(_ byteCount: Int) throws(ConnectionFault) {
         receiveWindowBytes -= byteCount
         guard receiveWindowBytes >= 0 else {
@@ -191,9 +193,9 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer sends SETTINGS or PING frames but does not read our acknowledgements, which would fill the
-    /// memory. Pushes cannot fill the memory: the connection sends no push while more than ``Stream/highWaterBytes`` of
-    /// output waits.
+    /// Throws if too much output waits. Then the peer sends SETTINGS or PING frames, but does not read our
+    /// acknowledgements, which would fill the memory. Pushes cannot fill the memory: the connection sends no push while
+    /// more than ``Stream/highWaterBytes`` of output waits.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.waitingAcknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {

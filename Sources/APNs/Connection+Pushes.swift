@@ -123,7 +123,7 @@ extension Connection {
     /// another key, and keeps each token for at least 20 minutes.
     func updateProviderToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
-        guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
+        guard var nextToken = trialToken ?? tokenSource.provideToken(unixSeconds: seconds) else {
             pool.report(.providerTokenFailed(reason: .absent, detail: "no token was signed, or a shared one is due"))
             return false
         }
@@ -145,7 +145,7 @@ extension Connection {
             tokenUsedSinceSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
-        // If the clock was set back, the use of the token may seem to begin in the future. Then count it from now.
+        // If the clock was set back, the use of the token may seem to begin in the future. Then count the use from now.
         tokenUsedSinceSeconds = min(tokenUsedSinceSeconds, seconds)
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
             usedSinceSeconds: tokenUsedSinceSeconds,
@@ -232,8 +232,8 @@ extension Connection {
         }
     }
 
-    /// Ends a push: frees its slot and gives the push its ``PushResponse``. All pushes of the connection end through
-    /// this function.
+    /// Ends a push: frees its slot, gives the push its ``PushResponse``, and acts on what the response says about the
+    /// connection and its provider token. All pushes of the connection end through this function.
     func completePush(_ slotIndex: Int32, wasStreamRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(slotIndex).pointee
         var body = ResponseBody()
@@ -294,9 +294,9 @@ extension Connection {
         )
     }
 
-    /// Whether a response refuses the key that signed the connection's provider token. In two cases, it does not:
-    /// - The breaker is open, and the reason is TopicDisallowed: APNs may refuse the topic with every key.
-    /// - A broadcast got a 403 without a reason: a proxy may permit only the paths of devices.
+    /// Whether a response refuses the key of the provider token: a 403 or a 400 TopicDisallowed. Exceptions:
+    /// - A 400 TopicDisallowed while the breaker is not closed: APNs may refuse the topic with every key.
+    /// - A 403 without a reason to a broadcast: a proxy may permit only the paths of devices.
     private func isKeyRefused(_ slot: PushSlot, _ reason: Reason) -> Bool {
         if slot.status == 403 { return !(slot.isBroadcast && reason == .absent) }
         return slot.status == 400 && reason == .topicDisallowed && pool.breaker.isClosed
@@ -342,13 +342,14 @@ extension Connection {
 
     // MARK: - Deadlines of pushes
 
-    /// Ends the pushes that have timed out. Schedules the timer again for the oldest push that is left
-    /// (``Timer/requestTimeout``).
+    /// Ends the pushes that have timed out, and closes the connection if its peer has stopped reading. Otherwise
+    /// schedules the timer again for the oldest push that is left, and sends a PING if the peer has been silent for
+    /// half of the timeout (``Timer/requestTimeout``).
     func requestTimerFired() {
         let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
         var isOutputStalled = false
-        // First send what the socket takes now. Then all output that still waits does so because the peer reads slowly.
+        // First send what the socket takes now. If output still waits afterwards, the peer reads slowly.
         transportStream?.flush()
         while pushSlots.oldestIndex >= 0,
             pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= nowMilliseconds

@@ -58,7 +58,7 @@ final class Connection {
 
     /// Whether the server's first SETTINGS frame has arrived. It shows that the server's address works.
     private(set) var hasReceivedSettings = false
-    /// When the last response with a status below 500 came. Such a response shows that the server serves requests.
+    /// When the last response with a status below 500 came; 0: none. Such a response shows that requests are served.
     var lastServedAtMilliseconds: Int64 = 0
     /// How many of the pushes that were submitted after `lastServedAtMilliseconds` have timed out.
     var timedOutPushCount = 0
@@ -89,7 +89,7 @@ final class Connection {
     private(set) var streamsMax = 0
     var requestCount: Int64 = 0
 
-    /// The provider token that requests carry.
+    /// The provider token that requests carry; nil until the server's first SETTINGS frame has arrived.
     var providerToken: ProviderToken?
     /// The token of the new signing key that this connection tries (``ProviderTokenSource``). Nil if the connection
     /// tries no key, and after the trial has ended.
@@ -137,8 +137,8 @@ final class Connection {
     var freeStreamCount: Int {
         let unusedStreamCount = streamsMax - pushSlots.count
         guard unusedStreamCount > 0, let stream = transportStream, stream.isOpen else { return 0 }
-        // Take no push that would only wait for the send window. The push waits better in the caller's queue, where a
-        // newer state can replace it.
+        // Take no push that would only wait for the send window. The push must wait in the caller's queue instead,
+        // where a newer state can replace it.
         let hasSendWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
         return hasSendWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
     }
@@ -186,7 +186,8 @@ final class Connection {
         }
     }
 
-    /// Allows requests in parallel, because a response showed that APNs accepts the provider token.
+    /// Lets an `unauthenticated` connection have requests in parallel, because a response showed that APNs accepts the
+    /// provider token. Does nothing in other phases.
     func markAuthenticated() {
         guard phase == .unauthenticated else { return }
         wasAuthenticated = true
@@ -211,8 +212,8 @@ final class Connection {
 
     // MARK: - Ending the connection
 
-    /// Takes no new push, and closes when the last push in flight has its response. A connection that is not set up yet
-    /// closes at once.
+    /// Takes no new push, and closes when the last push in flight has its response. A connection that is not set up
+    /// yet, or has no push in flight, closes at once.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
         guard acceptsPushes else { return close(.retired, detail: "") }
@@ -315,7 +316,7 @@ enum ConnectionLimits {
     /// How much output may wait beyond ``Stream/highWaterBytes``: a few thousand acknowledgements. If more output
     /// waits, the connection ends, because its peer does not read our acknowledgements.
     static let waitingAcknowledgementBytesMax = 64 * 1024
-    /// Limits the text of a GOAWAY in the log, because the server chooses the text's length.
+    /// The maximum number of bytes of a GOAWAY's text in the log, because the server chooses the text's length.
     static let goAwayTextBytesMax = 256
 }
 

@@ -19,7 +19,7 @@ public final class ConnectionBudget: Sendable {
         /// failure began. An entry is removed after `failureMemoryMilliseconds`, or by
         /// ``noteUsable(_:nowMilliseconds:)``.
         var failedAtMillisecondsByAddress: [SocketAddress: Int64] = [:]
-        /// When the next pool that starts may open its first connection.
+        /// When the next pool that starts may open its first connection; `.min` until a pool has started.
         var nextFirstOpeningAtMicroseconds: Int64 = .min
 
         mutating func forgetOldFailures(nowMilliseconds: Int64) {
@@ -43,8 +43,8 @@ public final class ConnectionBudget: Sendable {
             (failedAtMillisecondsByAddress[address] ?? .min, connectionCountsByAddress[address, default: 0])
         }
 
-        /// Whether the address has had a usable connection all the time since this moment, and no failure is
-        /// remembered.
+        /// Whether the address has had a usable connection all the time since `sinceMilliseconds`, and no failure of
+        /// the address is remembered.
         func hasWorked(_ address: SocketAddress, sinceMilliseconds: Int64) -> Bool {
             guard failedAtMillisecondsByAddress[address] == nil, let usable = usableConnections[address] else {
                 return false
@@ -68,11 +68,12 @@ public final class ConnectionBudget: Sendable {
     static let failureMemoryMilliseconds: Int64 = 600_000
     /// The maximum number of addresses whose failure is known at one time (R4). APNs has about eight for each host.
     static let failedAddressesMax = 256
-    /// The longest time between the first connections of two pools. Apple asks senders not to open all connections at
-    /// once (developer forums, thread 778909).
+    /// The longest time from a pool's first connection to the first connection of the next pool. Apple asks senders not
+    /// to open all connections at once (developer forums, thread 778909).
     private static let firstOpeningIntervalMicrosecondsMax: Int64 = 50_000
-    /// The time in which all pools of the budget open their first connections. A lane takes a pool that has no
-    /// connection for 5 s for an outage, so the time must be shorter, however many pools there are.
+    /// The time in which all pools of the budget open their first connections, however many pools there are. It must be
+    /// shorter than `OutageWatch.outageAfterMilliseconds` (5 s): a pool without a connection for so long seems to have
+    /// an outage.
     private static let firstOpeningsMicrosecondsMax: Int64 = 2_000_000
     private let firstOpeningIntervalMicroseconds: Int64
     private let state = Mutex(State())
@@ -102,8 +103,8 @@ public final class ConnectionBudget: Sendable {
     /// Reserves a connection to one address, and returns this address. Takes the address with the lowest `rank` from
     /// the first of these groups that has an address with room:
     /// 1. If the pool has no live connection and its last attempt has failed: the addresses of `all` that have had a
-    ///    usable connection since before this attempt. An address that became usable later may be the only one after an
-    ///    outage, and all pools would connect to it.
+    ///    usable connection since before the failed attempt. An address that became usable later may be the only one
+    ///    after an outage, and all pools would connect to it.
     /// 2. The addresses of `preferred` that are not avoided (``avoidanceMilliseconds``).
     /// 3. The addresses of `all`.
     ///
@@ -145,7 +146,8 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Notes that a connection to the address failed: it did not become usable, or served no requests.
+    /// Notes that a connection to the address failed: it did not become usable, or served no requests. Forgets the
+    /// oldest failure if there is no room for another one.
     func noteFailure(of address: SocketAddress, nowMilliseconds: Int64) {
         state.withLock { state in
             state.forgetOldFailures(nowMilliseconds: nowMilliseconds)

@@ -64,7 +64,8 @@ extension Pool {
         }
     }
 
-    /// Begins to open the scheduled connection, if the pool still wants one and the ``ConnectionBudget`` has room.
+    /// Begins to open the scheduled connection if the pool still wants one. If the connection is not essential and the
+    /// ``ConnectionBudget`` has no room, waits for room instead.
     func openConnection() {
         // Check again whether to open a connection: while the timer ran, the pool may have got fewer pushes, or APNs
         // may have accepted or refused a new key.

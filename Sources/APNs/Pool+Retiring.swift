@@ -2,14 +2,14 @@ import Reactor
 
 /// Retires connections after responses that concern more than the push.
 extension Pool {
-    /// A connection that has used its provider token for a shorter time is not retired after TopicDisallowed. So the
-    /// pool opens at most one connection in this time while the topic is refused, and still has a connection for the
+    /// How long a connection must have used its provider token before TopicDisallowed retires the connection. So, while
+    /// the topic is refused, the pool opens at most one connection in this time, and still has a connection for the
     /// breaker's probes. After the fault is repaired, pushes continue within about this time.
     static let refusedTopicSecondsMin: Int64 = 30
 
     /// Retires the connection if the reason concerns this connection: APNs closes it, refuses its provider token, or
-    /// refuses its topic. After ExpiredProviderToken or UnrelatedKeyIdInToken, the token source may also forget the
-    /// token.
+    /// refuses its topic; but TopicDisallowed has no effect before ``refusedTopicSecondsMin``. After
+    /// ExpiredProviderToken or UnrelatedKeyIdInToken, the token source may also forget the token.
     func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -21,7 +21,7 @@ extension Pool {
             retireForProviderToken(connection, reason)
         case .topicDisallowed:
             // APNs ties a connection to the bundle ids that the key may use when the connection is opened. If an
-            // operator corrects them at Apple, only a new connection can send.
+            // operator later corrects the key's bundle ids at Apple, only a new connection can send.
             let usedSeconds = loop.wallMilliseconds / 1_000 - connection.tokenUsedSinceSeconds
             guard usedSeconds >= Self.refusedTopicSecondsMin else { break }
             retireForProviderToken(connection, reason, detail: "\(reason.advice)")

@@ -36,9 +36,10 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
-    /// The look-up of the host's name finds the pool through this object; nil: none is under way.
+    /// The look-up of the host's name finds the pool through this object; nil: no look-up is under way.
     var hostLookupLink: HostLookupLink?
-    /// The token of a new key that APNs has not accepted yet. The next connection tries this token.
+    /// The token of a new key that APNs has not accepted yet. The next connection tries this token, and the property
+    /// becomes nil when that connection is opened.
     var trialToken: ProviderToken?
 
     /// The connection that gets the next pushes, up to 32 in a row. 32 pushes fill about one TLS record, and one full
@@ -50,8 +51,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves (``PoolSizing``); nil if it does not. Each new interval sets this time to its own
-    /// beginning, because it counts only its own part.
+    /// Since when the pool starves (``PoolSizing``); nil if it does not. If the pool starves at the end of an interval,
+    /// this time is set to the present, because each interval counts only its own part of a starvation.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -92,7 +93,7 @@ public final class Pool {
         loop.cancel(sizingTimer)
     }
 
-    /// Pushes that were taken and have no response yet.
+    /// How many pushes were taken and have no response yet.
     public var inFlightPushCount: Int { connections.reduce(malformedPushTags.count) { $0 + $1.inFlightPushCount } }
 
     /// How many pushes the pool has room for now; at most 1 while the breaker is open.
@@ -144,7 +145,7 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // Count every push, whichever connection has sent it. The preferred connection may then get fewer than 32
+        // Count every push, even if another connection has sent it. The preferred connection may then get fewer than 32
         // pushes, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1

@@ -21,8 +21,8 @@ public struct PoolConfiguration {
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// If the pool needs fewer connections for this time, it closes one. The time is long, because Apple asks for
-    /// connections that last. Range 10 to 86,400,000.
+    /// When the pool has needed fewer connections for this time, it retires one. The time is long, because Apple asks
+    /// for connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. If a process has several pools, all must get the same object. The
     /// default is a budget for this pool alone.

@@ -78,35 +78,3 @@ public enum CloseCause: UInt8, Sendable {
     /// ``Pool/close()`` was called.
     case poolClosed
 }
-
-/// A pool's counters since its creation, for metrics.
-public struct PoolStatistics: Sendable {
-    /// Pushes that the pool took.
-    public var submittedPushCount: UInt64 = 0
-    /// Pushes that got their response.
-    public var receivedResponseCount: UInt64 = 0
-    /// Attempts to open a connection, also those that failed.
-    public var connectionAttemptCount: UInt64 = 0
-    /// Retries among the pushes that the pool took.
-    public var retryCount: UInt64 = 0
-    /// Responses whose `apns-id` (of a broadcast: `apns-request-id`) differs from the id that was sent.
-    public var apnsIdentifierMismatchCount: UInt64 = 0
-}
-
-/// A pool's state at this moment, for metrics.
-public struct PoolGauges: Sendable, Equatable {
-    /// Connections that take pushes.
-    public var readyConnectionCount = 0
-    /// Connections that are being opened.
-    public var openingConnectionCount = 0
-    /// Whether the pool waits for one more connection because the process has reached a limit of connections.
-    public var awaitsConnectionBudget = false
-    /// Connections that take no new push and wait for responses.
-    public var drainingConnectionCount = 0
-    /// How many pushes all connections together may have in flight.
-    public var streamsMax = 0
-    public var inFlightPushCount = 0
-    /// The issue time of the provider token of one connection: the newest connection that has a token. UNIX seconds;
-    /// nil if no connection has a token.
-    public var providerTokenIssuedAtSeconds: Int64?
-}

@@ -25,6 +25,7 @@ struct PoolSizing {
         /// none.
         var responseCount = 0
         var roundTripMillisecondsSum: Int64 = 0
+        /// The shortest round trip; `.max` if there is no response.
         var roundTripMillisecondsMin = Int64.max
         var peakInFlightPushCount = 0
 
@@ -59,8 +60,9 @@ struct PoolSizing {
     private let connectionsMax: Int
     private let shrinkAfterMilliseconds: Int64
     private(set) var wantedConnectionCount: Int
+    /// The shortest round trip that the pool remembers; `.max` before the first response.
     private var shortestRoundTripMilliseconds = Int64.max
-    private var shortestRoundTripAtMilliseconds: Int64 = 0
+    private var shortestRoundTripMeasuredAtMilliseconds: Int64 = 0
     /// Since when one connection fewer would have been enough; nil if the pool needs all its connections, or wants only
     /// ``PoolConfiguration/connectionsMin``. The time begins again when the pool gives up a connection, so that it
     /// keeps the others for at least ``PoolConfiguration/shrinkAfterMilliseconds``.
@@ -116,10 +118,11 @@ struct PoolSizing {
     /// Remembers the interval's shortest round trip, unless a shorter one is remembered and not too old.
     private mutating func updateShortestRoundTrip(_ interval: Interval, nowMilliseconds: Int64) {
         guard interval.responseCount > 0 else { return }
-        let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
+        let isOld =
+            nowMilliseconds - shortestRoundTripMeasuredAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
         guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
         shortestRoundTripMilliseconds = interval.roundTripMillisecondsMin
-        shortestRoundTripAtMilliseconds = nowMilliseconds
+        shortestRoundTripMeasuredAtMilliseconds = nowMilliseconds
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was

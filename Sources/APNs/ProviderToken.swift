@@ -2,7 +2,7 @@ import COpenSSL
 
 /// One signed provider token. The object never changes, and all connections that use the token share it.
 public final class ProviderToken: @unchecked Sendable {
-    /// The token's `iat`, UNIX seconds.
+    /// When the token was issued, UNIX seconds: the claim `iat` in the token.
     public let issuedAtSeconds: Int64
     /// `bearer <token>`. The bytes are valid as long as the object lives.
     let headerValue: UnsafeRawBufferPointer

@@ -9,8 +9,8 @@ public enum ProviderTokenRenewal {
     /// A token that has at most this time left in Redis is at least 35 minutes old, and a worker must renew it.
     public static let remainingMillisecondsAtRenewal =
         (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.renewalAgeSeconds) * 1_000
-    /// A token with more time left in Redis is less than 20 minutes old. It is not renewed even if APNs refuses it,
-    /// because Apple limits how often a team may create tokens.
+    /// A token that has more than this time left in Redis is less than 20 minutes old. It is not renewed even if APNs
+    /// refuses it, because Apple limits how often a team may create tokens.
     static let remainingMillisecondsAfterRefusalMax =
         (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.tokenChangeIntervalSecondsMin) * 1_000
     /// How far the clock of the process that signed the token may be ahead of this process's clock.
@@ -20,6 +20,7 @@ public enum ProviderTokenRenewal {
     public struct StoredToken: Equatable, Sendable {
         /// The token that Redis keeps; nil if this process cannot decrypt or read it.
         public var token: SharedToken?
+        /// How long Redis still keeps the token.
         public var remainingMilliseconds: Int64
 
         public init(token: SharedToken?, remainingMilliseconds: Int64) {
@@ -43,38 +44,39 @@ public enum ProviderTokenRenewal {
     ///
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
-    ///   - tokenInUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
+    ///   - tokenIssuedAtSeconds: when the token that the process has for this key was issued; nil if it has none.
+    ///     Pushes use this token, or only trials if the key is the candidate.
     ///   - refusedTokenIssuedAtSeconds: the issue time of the last token that APNs refused, and that this process
     ///     therefore stopped using; nil if there is none.
     ///   - unixSeconds: the time by this process's clock.
     public static func nextAction(
         _ storedToken: StoredToken?,
-        tokenInUseIssuedAtSeconds: Int64?,
+        tokenIssuedAtSeconds: Int64?,
         refusedTokenIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Action {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
         if let token = storedToken.token, storedToken.remainingMilliseconds > timeToLiveMilliseconds {
-            // Redis gives no token so much time, so Redis' clock was set back. If the token has a usual time left, this
-            // process's clock may be the wrong one, and the process must not sign for all.
-            //
-            // A worker that uses Redis' time has forgotten the token, because it now is from the future. A worker that
-            // does not follow Redis' clock still uses the token. Without a renewal, all such workers would sign at once
-            // when the token is too old by their clocks. If the clock was set back by 20 to 35 minutes, they do (K23).
+            // Redis never gives a token so much time, so Redis' clock was set back. Only then does the process's own
+            // clock decide about a renewal. Renew in each of these cases:
+            // - The process uses Redis' time, and has forgotten the token, because the token is now from the future.
+            // - The process does not follow Redis' clock, still uses the token, and the token is old by its own clock.
+            //   Without a renewal, all such workers would sign at once when the token is too old by their clocks. If
+            //   Redis' clock was set back by 20 to 35 minutes, they still do (K23).
             let isFromFuture = token.issuedAtSeconds > unixSeconds + clockSkewSecondsMax
             let isOld = unixSeconds - ProviderTokenTimes.renewalAgeSeconds >= token.issuedAtSeconds
-            let isInUse = token.issuedAtSeconds == tokenInUseIssuedAtSeconds
-            if tokenInUseIssuedAtSeconds == nil && isFromFuture || isInUse && isOld { return .renew }
+            let isInUse = token.issuedAtSeconds == tokenIssuedAtSeconds
+            if tokenIssuedAtSeconds == nil && isFromFuture || isInUse && isOld { return .renew }
         }
         // APNs has refused the token in Redis, so the workers need another one. Without a renewal, each worker would
         // sign a token of its own after some seconds.
-        if let refusedTokenIssuedAtSeconds, tokenInUseIssuedAtSeconds == nil,
+        if let refusedTokenIssuedAtSeconds, tokenIssuedAtSeconds == nil,
             let token = storedToken.token, token.issuedAtSeconds <= refusedTokenIssuedAtSeconds,
             storedToken.remainingMilliseconds <= remainingMillisecondsAfterRefusalMax
         {
             return .renew
         }
-        guard let token = storedToken.token, token.issuedAtSeconds != tokenInUseIssuedAtSeconds,
+        guard let token = storedToken.token, token.issuedAtSeconds != tokenIssuedAtSeconds,
             isUsable(token, refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }
         return .adopt(token)
@@ -84,11 +86,11 @@ public enum ProviderTokenRenewal {
     /// renew the token. A worker without a token adopts the old shared token, if that token may still be used.
     public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
-        tokenInUseIssuedAtSeconds: Int64?,
+        tokenIssuedAtSeconds: Int64?,
         refusedTokenIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Action {
-        guard tokenInUseIssuedAtSeconds == nil, let token = storedToken?.token,
+        guard tokenIssuedAtSeconds == nil, let token = storedToken?.token,
             isUsable(token, refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }
         return .adopt(token)
@@ -101,8 +103,8 @@ public enum ProviderTokenRenewal {
         refusedTokenIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Bool {
-        let (age, overflow) = unixSeconds.subtractingReportingOverflow(token.issuedAtSeconds)
-        return !overflow && age >= -clockSkewSecondsMax && age < ProviderTokenTimes.ageSecondsMax
+        let (ageSeconds, hasOverflowed) = unixSeconds.subtractingReportingOverflow(token.issuedAtSeconds)
+        return !hasOverflowed && ageSeconds >= -clockSkewSecondsMax && ageSeconds < ProviderTokenTimes.ageSecondsMax
             && token.issuedAtSeconds > refusedTokenIssuedAtSeconds ?? .min
     }
 }
@@ -124,10 +126,10 @@ public struct SharedToken: Equatable, Sendable {
     ///   must not contain.
     public init?(encodedText: String) {
         let parts = encodedText.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),
+        guard parts.count == 2, let issuedAtSeconds = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),
             !text.isEmpty, parts[1].count <= HeaderEncoder.authorizationBytesMax - "bearer ".utf8.count,
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { return nil }
-        self.init(text: text, issuedAtSeconds: issuedAt)
+        self.init(text: text, issuedAtSeconds: issuedAtSeconds)
     }
 }

@@ -37,7 +37,7 @@ public final class ProviderTokenSource: Sendable {
     private struct State {
         var signerInUse: Signer
         var tokenInUse: ProviderToken?
-        /// The signer of the candidate key; nil if there is none.
+        /// The signer of the candidate key; nil if there is no candidate.
         var candidateSigner: Signer?
         /// The candidate key's token while a pool tries the key; otherwise nil.
         var trialToken: ProviderToken?
@@ -60,7 +60,8 @@ public final class ProviderTokenSource: Sendable {
         /// this token, and the process must not adopt it again.
         var refusedTokenIssuedAtSeconds: Int64?
 
-        /// Whether the token may be sent now.
+        /// Whether the token may be sent now, without a renewal. If the workers share tokens, a token is usable longer,
+        /// because another worker may renew it.
         ///
         /// A token with a negative age was issued in the future: this clock was set back, or the clock of another
         /// process, which signed a shared token, is ahead. Only a shared token may be a little ahead.
@@ -72,8 +73,9 @@ public final class ProviderTokenSource: Sendable {
             return ages.contains(token.ageSeconds(at: unixSeconds))
         }
 
-        /// Whether the source waits for a shared token, instead of signing one. The wait ends early if the clock is set
-        /// back.
+        /// Whether the source still waits for a shared token, instead of signing one. The wait that began at
+        /// `sinceSeconds` ends after ``ProviderTokenSource/sharedTokenWaitSecondsMax``, or earlier if the clock is set
+        /// back or the sharing is interrupted.
         func mayAwaitSharedToken(sinceSeconds: Int64, unixSeconds: Int64) -> Bool {
             sharesTokens && !isSharingInterrupted
                 && (0..<ProviderTokenSource.sharedTokenWaitSecondsMax).contains(unixSeconds - sinceSeconds)
@@ -104,18 +106,18 @@ public final class ProviderTokenSource: Sendable {
     /// use has reached ``ProviderTokenTimes/renewalAgeSeconds`` or was issued in the future. If signing fails, returns
     /// the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
     ///
-    /// If the workers share tokens, one worker signs for all. This method then signs only as a last resort: there is no
-    /// token, or the token has reached `ageSecondsMax`. If APNs has refused the token, or if it was issued too far in
-    /// the future, the source first waits for a shared one. Meanwhile this method returns nil
-    /// (``sharedTokenWaitSecondsMax``).
-    public func currentToken(unixSeconds: Int64) -> ProviderToken? {
+    /// If the workers share tokens, one worker signs for all. This method then signs only if there is no token, or if
+    /// the token has reached `ageSecondsMax`. If the source forgot its token, because APNs refused the token or because
+    /// it was issued too far in the future, the source first waits for a shared token (``sharedTokenWaitSecondsMax``).
+    /// Meanwhile this method returns nil.
+    public func provideToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.tokenInUse, state.isUsable(token, unixSeconds: unixSeconds) { return token }
             if state.sharesTokens, let token = state.tokenInUse,
                 token.ageSeconds(at: unixSeconds) < -ProviderTokenRenewal.clockSkewSecondsMax
             {
-                // Perhaps Redis' clock was ahead, the workers used its time, and now it was set back. This then happens
-                // to all workers at once, so wait for a shared token.
+                // Perhaps the workers use Redis' time, and Redis' clock was ahead and was set back. The token is then
+                // from the future for all workers at once, so wait for a shared token.
                 (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (nil, unixSeconds)
             }
             if let sinceSeconds = state.tokenAwaitedSinceSeconds,
@@ -135,10 +137,10 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
-    /// signs a new one, or waits for a new shared one. Does nothing if the token is 0 to 20 minutes old. APNs calls
-    /// such a token expired only because the clocks differ, and signing again so soon could lead to
-    /// TooManyProviderTokenUpdates.
+    /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `provideToken`
+    /// signs a new one, or waits for a new shared one. Does nothing if the token is no longer in use, or is 0 to 20
+    /// minutes old. APNs calls so young a token expired only because the clocks differ, and signing again so soon could
+    /// lead to TooManyProviderTokenUpdates.
     func forgetRefusedToken(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.tokenInUse === token else { return }
@@ -155,7 +157,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// How long a source without a token waits for a shared one, before it signs one for this process alone. If each
     /// worker signed at once, the team would create as many tokens as it has workers, which Apple does not allow. This
-    /// time is longer than the lease with which one worker signs for all.
+    /// time is longer than the lease with which one worker signs for all (`ProviderTokenSharer.leaseMilliseconds`).
     static let sharedTokenWaitSecondsMax: Int64 = 15
 
     /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
@@ -180,34 +182,46 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The id of the key in use, and two issue times: of the token in use, and of the last token that the source forgot
-    /// because APNs refused the token. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these
-    /// values.
-    public var keyAndIssueTimes: (keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)
-    {
+    /// The id of a key, and the issue times of its tokens in UNIX seconds, which ``ProviderTokenRenewal`` needs.
+    public struct KeyAndIssueTimes: Sendable, Equatable {
+        public var keyId: String
+        /// The issue time of the key's current token: the token for pushes if the key is in use, the token for trials
+        /// if the key is the candidate. Nil if the source has no such token.
+        public var tokenIssuedAtSeconds: Int64?
+        /// The issue time of the last token that the source forgot because APNs refused the token; nil if there is
+        /// none. Always nil for the candidate: if APNs refuses its token, the source discards the key.
+        public var refusedTokenIssuedAtSeconds: Int64?
+    }
+
+    /// The key in use, with the issue times of its tokens.
+    public var keyAndIssueTimes: KeyAndIssueTimes {
         state.withLock {
-            ($0.signerInUse.keyId, $0.tokenInUse?.issuedAtSeconds, $0.refusedTokenIssuedAtSeconds)
+            KeyAndIssueTimes(
+                keyId: $0.signerInUse.keyId,
+                tokenIssuedAtSeconds: $0.tokenInUse?.issuedAtSeconds,
+                refusedTokenIssuedAtSeconds: $0.refusedTokenIssuedAtSeconds
+            )
         }
     }
 
-    /// The id of the candidate key, and the issue time of the token for its trials, as in ``keyAndIssueTimes``: the
-    /// trials also use a shared token. Nil if there is no candidate. Also nil if the candidate has the id of the key in
-    /// use, because Redis has only one token for each id.
-    public var candidateKeyAndIssueTimes:
-        (keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)?
-    {
+    /// The candidate key, with the issue time of its token: the trials also use a shared token. Nil if there is no
+    /// candidate. Also nil if the candidate has the id of the key in use, because Redis has only one token for each id.
+    public var candidateKeyAndIssueTimes: KeyAndIssueTimes? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
                 candidateSigner.keyId != state.signerInUse.keyId
             else { return nil }
-            return (candidateSigner.keyId, state.candidateToken?.issuedAtSeconds, nil)
+            return KeyAndIssueTimes(
+                keyId: candidateSigner.keyId,
+                tokenIssuedAtSeconds: state.candidateToken?.issuedAtSeconds
+            )
         }
     }
 
     /// Uses a token of another process from now on: for pushes if this key is in use, for the next trials if it is the
-    /// candidate. Does nothing if the key with this id is neither of them any more, or if it has not signed the token.
-    /// Another worker's file may have another key under this id; a trial with that key's token would prove nothing
-    /// about this key.
+    /// candidate. Does nothing if the key with this id is neither in use nor the candidate any longer, or if it has not
+    /// signed the token. Another worker's file may have another key under this id; a trial with that key's token would
+    /// prove nothing about this key.
     public func adopt(_ token: SharedToken, keyId: String) {
         state.withLock { state in
             let isInUse = state.signerInUse.keyId == keyId

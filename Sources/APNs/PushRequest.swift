@@ -12,7 +12,7 @@ public struct PushRequest: ~Copyable {
     public var address: UnsafeRawBufferPointer
     /// Whether ``address`` is a channel. APNs then sends the push to all subscribers of the channel.
     public var isBroadcast: Bool
-    /// `apns-priority`: 5 or 10, the two that Apple allows for Live Activities.
+    /// `apns-priority`: 5 or 10, the two values that Apple allows for Live Activities.
     public var priority: UInt8
     /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends this header, because APNs keeps a
     /// push without it for up to 30 days. For a channel without storage, APNs accepts only 0.
@@ -31,7 +31,7 @@ public struct PushRequest: ~Copyable {
 
     /// The longest device token that is accepted, in hexadecimal digits. Live Activities have had tokens of 160 digits.
     public static let deviceTokenBytesMax = 200
-    /// The longest channel id accepted, in bytes.
+    /// The longest channel id that is accepted, in bytes. This limits the size of a broadcast's header block (R4).
     public static let channelIdentifierBytesMax = 64
 
     public init(

@@ -41,9 +41,9 @@ public struct PushResponse: ~Copyable {
     /// Whether the push was a broadcast; false if the push is malformed.
     public var isBroadcast = false
 
-    /// Whether the response refuses a broadcast for something that pushes to devices may not have. The path and the
-    /// header fields of broadcasts are others, and a proxy may permit only paths of devices. APNs gives a reason with
-    /// each refusal, so a 403 without one is from a proxy too.
+    /// Whether the response refuses a broadcast for a fault that pushes to devices may not have. Broadcasts have their
+    /// own path and header fields, and a proxy may permit only the paths of devices. APNs gives a reason with each
+    /// refusal, so a refusal without a reason is probably from a proxy.
     public var mayRefuseOnlyBroadcasts: Bool {
         guard isBroadcast, disposition == .providerRefused else { return false }
         switch reason {
@@ -55,9 +55,10 @@ public struct PushResponse: ~Copyable {
         }
     }
 
-    /// Whether the response shows that APNs accepts the provider token. A 429 or 5xx does not show this, because an
-    /// overloaded server may respond before it checks the token. Nor does a refusal of the topic or of the request's
-    /// form, because a key that may not send to the topic cannot be used, and a proxy checks no token.
+    /// Whether the response shows that APNs accepts the provider token. These responses do not show it:
+    /// - A 429 or 5xx: an overloaded server may respond before it checks the token.
+    /// - A refusal of the topic: a key that may not send to the topic cannot be used.
+    /// - A refusal of the request's form: perhaps a proxy responded, which checks no token.
     public var showsAcceptedProviderToken: Bool {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true

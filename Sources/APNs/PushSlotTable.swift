@@ -22,7 +22,8 @@ struct PushSlot {
     var outputEndBytes: Int64 = 0
     /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
     var sentAtWallMilliseconds: Int64?
-    /// Whether the slot is in the list of deadlines. At this place, the field makes the slot no larger.
+    /// Whether the slot is in the list of deadlines. The field is declared here because it fills a gap between two
+    /// other fields, so the slot is no larger.
     var isInDeadlineList = false
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
@@ -57,6 +58,8 @@ struct PushSlot {
 /// The table allocates all memory once, for the maximum number of pushes in flight. The parts that change are behind
 /// pointers, so that a connection can hold its table in a `let`.
 struct PushSlotTable: ~Copyable {
+    /// The first and the last slots of the table's lists, and the number of pushes in flight. An index is -1 if its
+    /// list is empty.
     private struct ListHeads {
         var firstFreeIndex: Int32 = 0
         var oldestIndex: Int32 = -1
@@ -76,7 +79,8 @@ struct PushSlotTable: ~Copyable {
 
     /// The number of pushes in flight.
     var count: Int { listHeads.pointee.count }
-    /// The slot of the push that has waited longest, first in the list of deadlines; -1 if the list is empty.
+    /// The slot of the push that has waited longest for its response, first in the list of deadlines; -1 if the list is
+    /// empty.
     var oldestIndex: Int32 { listHeads.pointee.oldestIndex }
     /// The slot of the push body that has waited longest to be sent; -1 if no body waits.
     var firstWaitingIndex: Int32 { listHeads.pointee.firstWaitingIndex }

@@ -39,8 +39,8 @@ extension Reason {
             """
         case .badMessageId, .badPriority, .payloadEmpty, .badRequestParams, .badRequestPayload:
             "APNs does not accept a request of this form: report it as a defect of Causeway"
-        // Nobody knows what helps against an unknown reason. The other reasons are only for pushes to device tokens,
-        // so a broadcast or a request about channels never gets them.
+        // Nobody knows what helps against an absent or unknown reason. The other reasons of this case are only for
+        // pushes to device tokens, so a broadcast or a request about channels never gets them.
         case .absent, .unknown, .badDeviceToken, .deviceTokenNotForTopic, .missingDeviceToken, .expiredToken,
             .unregistered:
             ""

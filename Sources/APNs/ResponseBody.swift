@@ -44,7 +44,7 @@ struct ResponseBody {
             self.bytes = bytes
         }
 
-        /// Skips white space and returns the next byte. The position stays at this byte.
+        /// Skips white space and returns the next byte; nil at the end. The position stays at this byte.
         mutating func peek() -> UInt8? {
             while position < bytes.count {
                 switch bytes[position] {

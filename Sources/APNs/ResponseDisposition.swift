@@ -13,10 +13,11 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. Send the push again. The pool replaces the
     /// connection, and also the token, except if the token is 0 to 20 minutes old.
     case refreshProviderToken
-    /// APNs refuses the sender, not this push. Retry later, because an operator may correct the fault. These are wrong:
+    /// APNs refuses the sender, not this push. Retry later, because an operator may correct the fault. One of these is
+    /// wrong:
     /// - The key, its team, its environment or a certificate (403).
     /// - Something that every push of the pool has in common, such as the topic (`TopicDisallowed`, `BadTopic`).
-    /// - Probably the way to APNs, if the response has no reason: a proxy responded in APNs' place.
+    /// - If the response has no reason, probably the way to APNs: a proxy responded in APNs' place.
     case providerRefused
     /// The device token is dead (410). Retire the token, unless it was registered after the response's timestamp.
     case tokenDead
@@ -42,10 +43,12 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// Returns the disposition for a response.
+    /// Returns the disposition of a push that has ended. If APNs responded, the status and the reason decide:
+    /// - A status 2xx means `accepted`.
+    /// - If the status has the class (4xx or 5xx) that Apple documents for the reason, the reason decides.
+    /// - Otherwise the status decides.
     ///
-    /// If the status has the class (4xx, 5xx) that Apple documents for the reason, the reason decides.
-    /// Otherwise the status decides.
+    /// If APNs did not respond, the completion decides.
     public init(completion: PushResponse.Completion, status: UInt16, reason: Reason) {
         switch completion {
         case .malformed: self = .rejected
@@ -97,15 +100,16 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .badExpirationDate, .badMessageId, .badPriority, .payloadEmpty, .payloadTooLarge, .badRequestParams,
             .badRequestPayload, .cannotCreateChannelConfig:
             self = .rejected
-        // Who turns the capability off destroys all channels, so a later broadcast to this channel cannot succeed.
+        // If somebody turns off the app's Broadcast Capability, APNs deletes all channels of the app. So a later
+        // broadcast to this channel cannot succeed.
         case .featureNotEnabled:
             self = .rejected
         case .badCertificate, .badCertificateEnvironment, .topicMismatch, .forbidden, .invalidProviderToken,
             .missingProviderToken, .badEnvironmentKeyIdInToken:
             self = .providerRefused
-        // The configuration gives each push of a pool the same topic. All pushes to devices also have the same method,
-        // form of the path and set of header fields, and so have all broadcasts. So every push, or every one of its
-        // kind (`mayRefuseOnlyBroadcasts`), would get this response. Perhaps a proxy changes requests.
+        // All pushes of a pool have the same topic. All its pushes to devices also have the same method, form of path
+        // and set of header fields. The same holds for all its broadcasts. So APNs would refuse every push of the pool,
+        // or every broadcast (`mayRefuseOnlyBroadcasts`). Perhaps a proxy changes requests.
         case .badTopic, .missingTopic, .topicDisallowed, .badPath, .methodNotAllowed, .invalidPushType,
             .missingPushType, .duplicateHeaders, .badCollapseId, .missingDeviceToken, .missingChannelId:
             self = .providerRefused

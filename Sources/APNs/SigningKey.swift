@@ -17,7 +17,7 @@ public struct SigningKey: Sendable {
     /// The largest key file that is read, in bytes. Apple's key files have about 260.
     static let fileBytesMax = 16_384
 
-    /// Reads a `.p8` file.
+    /// Reads a key file as Apple provides it (`.p8`).
     public init(path: String) throws(SigningKeyError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
@@ -58,10 +58,10 @@ public struct SigningKey: Sendable {
     /// Whether this key has signed a provider token.
     func hasSigned(_ token: String) -> Bool {
         let bytes = Array(token.utf8)
-        guard let end = bytes.lastIndex(of: UInt8(ascii: ".")),
-            let signature = Base64URL.decode(bytes[(end + 1)...])
+        guard let lastDotIndex = bytes.lastIndex(of: UInt8(ascii: ".")),
+            let signature = Base64URL.decode(bytes[(lastDotIndex + 1)...])
         else { return false }
-        return key.verifies(Array(bytes[..<end]), signature: signature)
+        return key.verifies(Array(bytes[..<lastDotIndex]), signature: signature)
     }
 
     /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key as long as no thread changes it.

@@ -28,7 +28,7 @@ public struct SigningKeyFile {
         lastIdentity = loadedKey.fileIdentity
     }
 
-    /// Checks whether the file has changed since the last check.
+    /// Checks whether the file has changed since the last check. If it has, or held no usable key then, reads it again.
     public mutating func poll() -> Change {
         guard let identity = SigningKeyFile.readIdentity(path) else {
             defer { isMissing = true }

@@ -32,13 +32,14 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // A thread or a mailbox could not be created. Such a thread is not in `runningService.threads`, so
-            // `stopThreads` does not wait for it.
+            // A thread or a mailbox could not be created. A thread that did not start is not in
+            // `runningService.threads`, so `stopThreads` does not wait for it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }
 
-    /// Makes the `ServerLoop` of a service thread, on this thread. Returns it with the ports on which it listens.
+    /// Makes the `ServerLoop` of a service thread, and returns it with the ports on which it listens. Runs on the
+    /// service thread.
     private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,

@@ -63,7 +63,8 @@ public final class Simulator: Sendable {
 
     // MARK: - Start and stop
 
-    /// Starts the service, and returns when it accepts connections.
+    /// Starts the service, and returns when the service accepts connections. Throws if the service is running or cannot
+    /// start.
     public func start() async throws(SimulatorError) {
         let wasStopped = phase.withLock { phase in
             guard case .stopped = phase else { return false }
@@ -200,8 +201,8 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Returns registrations from a cursor on, and the next cursor. If there are none yet, waits for one, at
-    /// most `waitMilliseconds`.
+    /// Returns registrations from a cursor on, and the next cursor. If there are no registrations after the cursor yet,
+    /// waits for one, at most `waitMilliseconds`.
     ///
     /// - Parameters:
     ///   - cursor: 0 at first, then the cursor that the last call returned.
@@ -216,12 +217,12 @@ public final class Simulator: Sendable {
         let clock = ContinuousClock()
         let deadline = clock.now + .milliseconds(min(max(0, waitMilliseconds), 60_000))
         while true {
-            let page = try await withDevices { (devices, _) throws(DeviceModel.Fault) in
+            let records = try await withDevices { (devices, _) throws(DeviceModel.Fault) in
                 devices.registrations(since: cursor, limit: limit)
             }
-            guard let page else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
+            guard let records else { throw SimulatorError(.invalidRequest, "since: not a cursor of this simulation") }
             let remainingTime = clock.now.duration(to: deadline)
-            if !page.isEmpty || remainingTime <= .zero { return (page, cursor + page.count) }
+            if !records.isEmpty || remainingTime <= .zero { return (records, cursor + records.count) }
             guard let notifier = runningService?.notifier else {
                 throw SimulatorError(.notRunning, "the simulator does not run")
             }
@@ -251,7 +252,7 @@ public final class Simulator: Sendable {
 
     // MARK: - Calls about Apple's services
 
-    /// Returns the counts of the service over all threads.
+    /// Returns the counts of both services, summed over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
         var sum = ServiceStatistics()
         for statistics in try await runOnEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }

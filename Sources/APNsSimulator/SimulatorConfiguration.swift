@@ -6,8 +6,8 @@ public struct SimulatorConfiguration: Sendable {
     public enum TransportSecurity: Sendable {
         /// TLS with this certificate; both files are PEM.
         case certificate(certificateFile: String, keyFile: String)
-        /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file
-        /// is `ca.pem` in this directory, see `Simulator.caFile`.
+        /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file is
+        /// `ca.pem` in this directory (`Simulator.caFile`).
         case selfSigned(directory: String)
         /// HTTP/2 without TLS, for profiling.
         case cleartext
@@ -56,14 +56,14 @@ public struct SimulatorConfiguration: Sendable {
     public var transportSecurity: TransportSecurity
     public var keys: [Key]
     public var environment = Environment.production
-    /// Threads that serve requests, 1 to 64. With one thread, no push takes a lock.
+    /// The number of threads that serve requests, 1 to 64. With one thread, no push takes a lock.
     public var threadCount = 1
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
     public var channelRules = ChannelRules()
-    /// A file to which every push and broadcast is written as a line of JSON; nil: none. The start overwrites the file.
-    /// Each push takes about 400 bytes.
+    /// The path of a file to which every push and broadcast is written as a line of JSON; nil: none is written. The
+    /// start overwrites the file. A line has about 400 bytes.
     public var pushLogFile: String?
     /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. `Simulator.reset`
     /// begins again from the seed only with the tokens and channel ids.

@@ -1,6 +1,6 @@
 /// The form of the JSON value from which a Swift value is decoded.
 ///
-/// A file of shapes writes it for example as `"int"`, `"string?"`, `{"array": "date"}`, `{"enum": ["a", "b"]}` or
+/// In a file of shapes, such a form is for example `"int"`, `"string?"`, `{"array": "date"}`, `{"enum": ["a", "b"]}` or
 /// `{"object": {…}}`.
 public indirect enum FieldShape: Equatable, Sendable {
     /// A value whose kind a file of shapes names with one word: `string`, `int`, `date` and others.
@@ -69,7 +69,8 @@ extension FieldShape {
         }
     }
 
-    /// Returns the text of a whole type: its fields without `{"object": …}` around them, or `"any"`.
+    /// Returns the text of a whole type: its fields without `{"object": …}` around them; `"any"` for a shape that is no
+    /// object.
     func rootText(indentation: Int) -> String {
         guard case .object(let fields) = self else { return Self.quoted("any") }
         return Self.text(of: fields, indentation: indentation)

@@ -35,7 +35,7 @@ public final class ActivityStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects, and connects again after each loss, until `close`. Call this method once.
+    /// Connects, and connects again after each loss of a connection, until `close` is called. Call this method once.
     public func connect() { redis.connect() }
 
     /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
@@ -54,7 +54,8 @@ public final class ActivityStore {
     /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
-    /// Writes a call to Redis now, or collects it and writes it at the end of the iteration at the latest.
+    /// Writes a call to Redis now, or collects it and writes it at the end of the iteration at the latest. If the
+    /// result is not `issued`, nothing is written, and no reply or failure follows.
     ///
     /// Consecutive calls can share a Redis command (``CommandCallBatch``, ``RegistrationBatch``). Redis performs each
     /// call separately: one can fail while the others succeed. If the whole command fails, for example because the
@@ -76,8 +77,8 @@ public final class ActivityStore {
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
-    /// Issues a call about a lifetime on the connection for the activity's timetable. In a cluster, this may be another
-    /// connection than the one for the activity's key.
+    /// Issues a call about a lifetime on the connection to the server that has the activity's timetable. In a cluster,
+    /// another server may have the activity's own key.
     private func issueLifetimeCall(
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
@@ -102,7 +103,7 @@ extension RedisError {
     /// once (`retriableAtOnce`).
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Other calls may succeed although this call failed, so only this call pauses. For example, if replicas are
+        // Other calls may succeed although this call failed, so only this call must pause. For example, if replicas are
         // missing, only the calls that wait for replicas fail.
         if mayBeCausedByCall || code == .replicasMissing { return .retriableAfterPause }
         switch code {
@@ -111,8 +112,8 @@ extension RedisError {
         }
     }
 
-    /// What the error means to a core, if several servers may share the keys. An error of one of them says nothing
-    /// about the others, so the calls to the others must not pause.
+    /// Returns what the error means to a core. If several servers share the keys, an error of one server says nothing
+    /// about the others. Then only the failed call pauses, not the calls to the other servers.
     public func storeFailure(hasSeveralServers: Bool) -> StoreFailure {
         let failure = storeFailure
         return hasSeveralServers && failure == .serverRefusesMostCalls ? .retriableAfterPause : failure

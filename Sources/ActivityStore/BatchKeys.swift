@@ -28,8 +28,8 @@ struct BatchKeys: ~Copyable {
     /// Adds a key, and checks whether the batch may already have it.
     ///
     /// - Returns: whether an earlier call of the batch probably has the same key (an equal ``KeyFingerprint``). The
-    ///   script then reads the value again, because the earlier call may have changed it. If the two keys differ, this
-    ///   only costs time.
+    ///   script then reads the key's value again, because the earlier call may have changed it. If the two keys differ
+    ///   after all, the second reading only costs time.
     mutating func appendAndCheckForRepeat(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -8,24 +8,25 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the pace's argument, and ``PaceByteFlags`` | for a 429 the same number, otherwise 0 |
+/// | 14 | the number of the pace's argument, and ``PaceByteFlags`` | if it reports a 429: the number of the pace's argument; otherwise 0 |
 /// | 15 | ``CallRequestBits`` | the ``SettlementCode`` and ``CallRequestBits`` |
-/// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
+/// | 16–20 | the version's timestamp again, so that bytes 14 to 20 can be read as one number | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
 /// | 27–28 | if there is a token: the number of its bytes | the same |
 /// | 29–34 | when the token was registered, milliseconds | a time: the token is retired only if it was registered earlier |
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
-/// | last 13 | if the bits say so: the version of an older command whose alert this command carries | if the bits say so: the version of the command whose alert APNs has accepted |
+/// | last 13 | only with ``CallRequestBits/alertFollowsBit``: the version of an older command whose alert this command carries | only with this bit: the version of the command whose alert APNs has accepted |
 ///
 /// The script reads the values of all keys before it writes any. So a later call with the same key would not see the
-/// change of an earlier call. For a call with ``CallRequestBits/mayRepeatKeyBit``, the script reads the value again.
+/// change of an earlier call. Therefore the later call has ``CallRequestBits/mayRepeatKeyBit``, and for this call the
+/// script reads the value again.
 ///
 /// The memory is allocated once.
 struct CommandCallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
-    /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. The number of a pace's argument must be below 16, because it has four bits of byte 14.
+    /// The maximum number of different paces in one script call. A call with a further pace goes into the next script
+    /// call. The number of a pace's argument must be below 16, because it has only four bits of byte 14.
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
@@ -66,7 +67,7 @@ struct CommandCallBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
-    /// Whether the batch has room for a call with this pace. If not, the caller first writes and empties the batch.
+    /// Whether the batch has room for a call with this pace. If not, the caller must first write and empty the batch.
     func hasRoom(for pace: Policy.Pace) -> Bool {
         count < capacity && (paceCount < Self.pacesMax || index(of: pace) != nil)
     }
@@ -225,9 +226,9 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Of all settlements, the script reads the server's clock beforehand only for this one.
-    /// It recognizes this code by its two lowest bits, so no other code may have both bits. (A settlement that retires
-    /// a token reads the clock itself, if it must.)
+    /// APNs responded with 429. The script needs the server's clock for this code. It recognizes the code by its two
+    /// lowest bits, so no other code may have both bits. (A settlement that retires a token may also need the clock:
+    /// then `isOlderRegistration` reads it.)
     case throttled = 3
     /// Redis must retire the token (R17), but settle no version. There are two cases:
     /// - The push of a command found the token dead, and the command now waits for the next token.

@@ -7,8 +7,9 @@ import LiveActivity
 /// Redis hashes begin with the timetable's key. So they have the same hash tag (the part in braces), and are in the
 /// same hash slot, as all keys of a script call must be.
 public enum LifetimeKey {
-    /// The number of timetables. All workers must use the same number, because it decides in which timetable an
-    /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
+    /// The number of timetables. More timetables would spread the activities over more servers, but each poll of a
+    /// worker's `LifetimeKeeper` reads every timetable. All workers must use the same number, because it decides in
+    /// which timetable an activity is.
     public static let timetableCount = 32
 
     /// Returns the key of the timetable with this number, 0..<``timetableCount``.
@@ -56,15 +57,15 @@ public enum LifetimeKey {
     /// The keys of all timetables by their numbers. They are made once, so that a lane's call allocates no key.
     static let timetableKeys = (0..<timetableCount).map(timetableKey)
 
-    /// Returns the app and the activity that an activity's key names; nil if the bytes are no such key.
+    /// Returns the app and the activity that an activity's key names; nil if the bytes are not an activity's key.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let markers = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDMarker, ActivityKey.uppercaseUUIDMarker]
         // The first marker ends the app, because a bundle id contains no marker. A later marker belongs to the
         // activity's id.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
-            let end = key.firstIndex(where: markers.contains), end > 1, end < key.count - 2
+            let markerIndex = key.firstIndex(where: markers.contains), markerIndex > 1, markerIndex < key.count - 2
         else { return nil }
-        let app = Array(key[1..<end])
+        let app = Array(key[1..<markerIndex])
         return (app, ActivityKey.activity(ofKey: key, app: app))
     }
 }

@@ -2,8 +2,9 @@
 /// So a division by the factor gives the left number, and the remainder is the right one. For example, 3 × 256 + 17 =
 /// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may itself consist of two numbers.
 enum PackedNumber {
-    /// Packs a timestamp (left) and one more number (right). In a call, this is the number of ``requestFactor``, for
-    /// example 1,790,000,000 × 65,536 + 770. In a reply, it is the number of ``priorityFactor``.
+    /// Packs a timestamp (left) and one more number (right). In a call, the right number is the one that
+    /// ``requestFactor`` packs, for example 1,790,000,000 × 65,536 + 770. In a reply, it is the one that
+    /// ``priorityFactor`` packs.
     static let timestampFactor: Int64 = 1 << 16
     /// Packs the request of a call. Left: byte 15 (``CallRequestBits``). Right: byte 14 (``PaceByteFlags`` and the
     /// number of the pace's argument). For example, 3 × 256 + 2 = 770.
@@ -22,11 +23,11 @@ enum PackedNumber {
     static let flagsFactor: Int64 = 1 << 48
 }
 
-/// The priority that Redis grants a push, as the digit that the script writes into its reply.
+/// The priority that Redis grants a push. The raw value is the digit that the script `admit` writes into its reply.
 enum GrantedPriority: UInt8 {
     /// The command gets priority 5, as it asked.
     case low = 1
     case high
-    /// The command asked for priority 10, and gets 5: its budget is empty or has only the reserve.
+    /// The command asked for priority 10, and gets 5: its budget is empty, or has only the reserve for alerts and ends.
     case demoted
 }

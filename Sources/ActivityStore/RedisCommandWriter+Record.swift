@@ -3,7 +3,8 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
+    /// The maximum length of an operation's name, in bytes. The script `admit` takes a longer first argument for a
+    /// batch.
     static let operationNameBytesMax = CommandCallBatch.callBytesMin - 1
 
     /// Writes the name of an operation as an argument.
@@ -74,8 +75,8 @@ extension RedisCommandWriter {
     }
 
     /// Writes a retirement as three arguments: the token in two parts, like the fields `t` and `u` of a device's hash
-    /// but without the time in `t`; and a time. The token is retired only if it was registered before this time. An
-    /// empty argument instead of the time: it is retired in any case.
+    /// but without the time in `t`; and a time. The token is retired only if it was registered before this time. If the
+    /// argument of the time is empty, the token is retired in any case.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {

@@ -2,8 +2,8 @@ import LiveActivity
 import Redis
 
 /// Collects registrations of activities and confirmations of departures, so that one script call performs many of them.
-/// A confirmation says that each audience that an activity left has an entry about this in its pages (R27). The script
-/// gets a key for each collected call, and one argument with all calls. A call has these bytes:
+/// A confirmation says that each audience that an activity left has an entry about the departure (R27). The script gets
+/// a key for each collected call, and one argument with all calls. A call has these bytes:
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -13,15 +13,16 @@ import Redis
 /// | 5 | the number of audiences that the registration names | 0 |
 /// | 6–11 | when the token was registered, milliseconds | the time that an earlier reply gave with the departures |
 /// | 12– | the token | |
-/// | | if the registration names audiences: their number (1), a 0, and their digests | |
-/// | | if the bits say so: the version of the command that the app shows (13) | |
+/// | | if the registration names audiences: their number (1), a zero byte (no departures), and their digests | |
+/// | | only with ``RegistrationBits/versionFollowsBit``: the version of the command that the app shows (13) | |
 /// | | if the registration is read again: until when it may have released alerts, milliseconds (6); when its record was written, milliseconds (6) | |
 ///
-/// For a new activity, the script copies bytes 6 to the last digest as they are: they are also the end of the new
-/// value.
+/// For a new activity, the script copies the bytes from byte 6 to the last digest as they are: the value of the
+/// activity ends with the same bytes.
 ///
 /// The reply to a script call has limited room for held commands. A registration whose held command does not fit
-/// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second.
+/// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second
+/// (`StoreQueue.setAside`).
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {

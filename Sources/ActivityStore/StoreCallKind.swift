@@ -12,9 +12,10 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     /// Whether Redis' reply waits until replicas have the write (``RedisConfiguration/requiredReplicaCount``). After
     /// this reply, the core may settle the record. Kafka then never brings the token or the held command again.
     ///
-    /// Admissions, requests for a start's token and calls about lifetimes do not wait, because waiting would delay
-    /// every command. Known issue (K12): a failover may lose a token that came with a deferred command, or the limit of
-    /// an activity's lifetime. The next command brings the token again, and limits the lifetime again.
+    /// The replies to all other calls do not wait. For admissions, requests for a start's token and calls about
+    /// lifetimes, waiting would delay every command. Known issue (K12): a failover may lose a token that came with a
+    /// deferred command, or the limit of an activity's lifetime. The next command brings the token again, and limits
+    /// the lifetime again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -32,7 +33,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    // Only a start can be `unknown`. An end can be neither `unchanged` nor `activityOver`, and waits for no carrier.
+    // Only a start can get `unknown`. An end never gets `unchanged`, `activityOver` or `alertAwaitsCarrier`.
     private static let verdictsOfUpdate = VerdictSet { AdmissionVerdict($0) != nil && $0 != .unknown }
     private static let verdictsOfEnd = VerdictSet {
         AdmissionVerdict($0) != nil && ![.unknown, .unchanged, .alertAwaitsCarrier, .activityOver].contains($0)

@@ -1,12 +1,13 @@
 import Redis
 
-/// The limits of the values in the store. (R4)
+/// The limits of what Redis stores about activities and devices (R4), and for how long it stores them.
 public enum StoreLimits {
-    /// The maximum length of a held command's record, in bytes. The record must fit into one reply of Redis.
+    /// The maximum length of a held command's record, in bytes. The record must fit into one reply of Redis. 64 bytes
+    /// are left for what the reply has before the record: a verdict, a time and a version.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
-    /// The maximum number of starts that Redis holds for one device and attributes type, at most one for each activity.
-    /// A start of a further activity replaces a held start that has expired. If none has expired, it fails at once
-    /// (`heldStartsFull`).
+    /// The maximum number of starts that Redis holds for one device and attributes type, at most one for each activity:
+    /// together they have at most 1 MiB. If so many are held, the start of a further activity replaces the oldest one
+    /// that has expired. If none has expired, the new start fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of a member's unconfirmed departures: audiences that the member left, but whose pages may
     /// still list it. With sixteen, all eight audiences of a member can change twice. A registration that would exceed
@@ -23,12 +24,13 @@ public enum StoreLimits {
     /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua` lists
-    /// these writes). A Live Activity can stay on the Lock Screen for 12 hours. The expiry is twice this time, plus an
-    /// hour: not every push renews the expiry, but only the first one in each 1,000 seconds.
+    /// these writes). A Live Activity can stay on the Lock Screen for 12 hours, and its value is stored for twice this
+    /// time. One more hour is added, because only the first push in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The largest factor of the delay before a life may be claimed again. The factor doubles with each claim: 1, 2, 4,
     /// 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity. The delay begins when
-    /// a worker reads this command. Without it, a worker would soon claim the life again and write the same command.
+    /// a worker reads this command. Without the delay, a worker would soon claim the life again, and write the same
+    /// command.
     public static let claimDelayFactorMax: Int64 = 8
     /// How often workers may claim a life whose activity has another end, such as a producer's, that is admitted but
     /// not settled. Normally the settlement of that end removes the life from the timetable. After this many claims,

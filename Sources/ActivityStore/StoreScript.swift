@@ -12,8 +12,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// Keeps the timetables of lifetimes: adds and removes lives, and checks whether a life continues.
     case lifetime
 
-    /// The texts of the scripts, by their raw values. They are made once: putting in all constants takes milliseconds,
-    /// which is too long for a lane that reconnects.
+    /// The texts of the scripts, by the scripts' raw values. They are made once: putting in all constants takes
+    /// milliseconds, which is too long for a lane that reconnects.
     static let luaSources = allCases.map(\.luaSource)
 
     var luaSource: String {
@@ -86,7 +86,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFollowsBit)),
         ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
-        // A version as text, and the timestamp at its beginning.
+        // The length of a version's text, and of the timestamp at the beginning of this text.
         ("VERSION_TEXT_BYTES", Int64(StoredVersion.textByteCount)),
         ("TIMESTAMP_DIGITS", Int64(StoredVersion.timestampDigitCount)),
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
@@ -95,7 +95,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Bytes 5 and 6 are one number: the token's length plus two flags. This number modulo the lower flag is the
         // length.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.followBitsInTokenByteCount.trailingZeroBitCount)),
-        // Where a token comes from (`RegistrationSource`).
+        // The numbers that say where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.commandCode)),
         ("FROM_REREADING", Int64(RegistrationSource.rereadCode)),
         // Byte 7 is the token's form plus flags. Byte 7 modulo the lowest flag is the form.
@@ -120,14 +120,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.hasThrottleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
-        // Where some parts of a pace begin (`StoredPace`), counted from 1.
-        // The spacing and the budget.
+        // Where some parts of a pace begin (`StoredPace`), counted from 1: the part with the spacing and the budget.
         ("AT_BUDGET_PART", 1),
-        // The spacing again and the frequent budget.
+        // Where the part with the spacing and the frequent budget begins.
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
-        // The longest spacing.
+        // Where the longest spacing begins. The recovery follows it.
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
-        // The longest time in which a bucket of any policy fills.
+        // Where the longest time in which a bucket of any policy fills begins.
         ("AT_LONGEST_FILL", Int64(StoredPace.longestFillByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. The other bits need a modulus, so
         // they are in `bitsWithModulus`.
@@ -164,18 +163,18 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// a modulus, which is twice the bit. For example, `flags % @HAS_START_MODULUS@ >= @HAS_START@` tests only the bit
     /// `HAS_START`.
     private static let bitsWithModulus: [(name: String, value: Int64)] = [
-        // An activity's value (`StoredActivity`).
+        // Bits of an activity's value (`StoredActivity`).
         ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFollowBit)),
         ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
         ("HAS_THROTTLE", Int64(StoredActivity.Flag.hasThrottleBit)),
         ("HAS_CLAIM", Int64(StoredActivity.Flag.hasClaimBit)),
         ("HAS_START", Int64(StoredActivity.Flag.hasStartBit)),
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
-        // Byte 14 of a call in a batch.
+        // Bits of byte 14 of a call in a batch (`PaceByteFlags`).
         ("IS_LIFETIME_END", Int64(PaceByteFlags.isLifetimeEndBit)),
         ("ENDS_NEWER_LIFE", Int64(PaceByteFlags.endsNewerLifeBit)),
         ("IS_REREAD", Int64(PaceByteFlags.isRereadBit)),
-        // Byte 15 of a call in a batch.
+        // Bits of byte 15 of a call in a batch (`CallRequestBits`).
         ("REQUESTS_HIGH_PRIORITY", Int64(CallRequestBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(CallRequestBits.mayUseReserveBit)),
         ("MAY_REPLACE_HELD_ALERT", Int64(CallRequestBits.mayReplaceHeldAlertBit)),
@@ -183,7 +182,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TOKEN_FOLLOWS", Int64(CallRequestBits.tokenFollowsBit)),
         ("IS_SETTLEMENT", Int64(CallRequestBits.isSettlementBit)),
         ("ALERT_FOLLOWS", Int64(CallRequestBits.alertFollowsBit)),
-        // A call in a batch of registrations.
+        // Bits of byte 1 of a call in a batch of registrations (`RegistrationBits`).
         ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdatesBit)),
         ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdatesBit)),
         ("MENTIONS_AUDIENCES", Int64(RegistrationBits.mentionsAudiencesBit)),

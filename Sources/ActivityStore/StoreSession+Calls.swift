@@ -2,7 +2,7 @@ import LiveActivity
 import Redis
 
 /// Writes calls as Redis commands. The first argument of the script `admit` is an operation's name, or a batch of
-/// admissions and settlements. The script recognizes a batch by its length: a batch is longer than any name.
+/// updates, ends and settlements. The script recognizes a batch by its length: a batch is longer than any name.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -62,8 +62,9 @@ extension StoreSession {
         return .issued
     }
 
-    /// Collects an update or an end. First writes the collected registrations, so that Redis gets all calls in their
-    /// order. Also writes the batch first if it has no room for this call.
+    /// Collects an update or an end. First writes the collected registrations, so that Redis gets all calls in the
+    /// order in which they were issued. Also writes the batch of updates, ends and settlements first if it has no room
+    /// for this call.
     private func collectAdmission(
         _ admission: StateAdmission<Bytes>,
         key: Bytes,
@@ -91,8 +92,8 @@ extension StoreSession {
         if commandCallBatch.isFull || registrationBatch.isFull { flush(on: connection) }
     }
 
-    /// Writes an operation that no batch collects, as a Redis command of its own. Activities have all of these
-    /// operations, devices only some. `writeDeviceCall` writes those that only devices have.
+    /// Writes a call that no batch collects, as a Redis command of its own: an operation that activities have, or that
+    /// activities and devices have. `writeDeviceCall` writes the operations that only devices have.
     private func writeUnbatchedCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
@@ -137,7 +138,7 @@ extension StoreSession {
         }
     }
 
-    /// Writes a call as a Redis command of its own: an operation that only devices have.
+    /// Writes an operation that only devices have, as a Redis command of its own.
     private func writeDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .takeStartToken(let type, let startBudget, let registration):
@@ -200,7 +201,7 @@ extension StoreSession {
         }
     }
 
-    /// Writes a call as a Redis command of its own.
+    /// Writes a call as a Redis command of its own, after all calls that were collected.
     ///
     /// - Parameters:
     ///   - keyCount: the number of keys. `arguments` writes all keys except `key`, before everything else.
@@ -292,7 +293,8 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         }
     }
 
-    /// Whether the reply waits until replicas have acknowledged the write; see ``StoreCallKind/needsReplicas``.
+    /// Whether the reply waits until replicas have acknowledged the write. The reasons are at
+    /// ``StoreCallKind/needsReplicas``.
     var needsReplicas: Bool {
         switch self {
         case .register, .registerDevice, .unregister, .hold, .holdStart: true

@@ -181,7 +181,7 @@ extension StoreSession {
 }
 
 extension RedisCommandWriter {
-    /// Writes the key of a hash that belongs to a timetable.
+    /// Writes the key of a hash that belongs to a timetable (``LifetimeKey``).
     fileprivate mutating func writeHashKey(_ timetableKey: UnsafeRawBufferPointer, _ suffix: UInt8) {
         writeArgument(byteCount: timetableKey.count + 1) {
             $0.writeVerbatim(timetableKey)

@@ -11,36 +11,31 @@ extension StoreSession {
         if callCount > 1 || isArray {
             return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
         }
-        // The result says whether the connection is still open. Here it is always open: nothing has closed it since
-        // this reply arrived.
+        // The unused result says whether the connection is still open. Here it is always open: nothing has closed it
+        // since this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
     }
 
-    /// Handles the reply to a batch: an array with these elements:
-    /// - one for each call, for example a verdict, a number or the activity's stored value;
-    /// - for each update or end whose element is a number, in the order of the calls: the activity's stored value, from
-    ///   which the token is read;
-    /// - the server's clock. It may be missing if the element of no call is a stored value.
+    /// Handles the reply to a batch: an array with these elements, in this order:
+    /// - `callCount` elements, one for each call, for example a verdict, a number or the activity's stored value;
+    /// - for each update or end whose element above is a number, in the order of the calls: the activity's stored
+    ///   value, from which the token is read;
+    /// - the server's clock, from which the pushes left are computed. It may be missing if no element of an update or
+    ///   end is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount: Int,
         from reader: ReplyReader,
         on connection: RedisConnection
     ) {
-        var nowMilliseconds: UInt64?
-        let hasAllElements = hasAllElements(
-            reply,
-            callCount: callCount,
-            from: reader,
-            nowMilliseconds: &nowMilliseconds
-        )
+        let (isComplete, nowMilliseconds) = readClockIfComplete(reply, callCount: callCount, from: reader)
         var valueIndex = callCount
         for index in 0..<callCount {
             // The previous element may have closed the connection: the handler closed it, or the element was an error
             // or did not fit its call. Then all remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
-            guard hasAllElements else {
+            guard isComplete else {
                 endOldestCall(with: .protocolViolation, on: connection)
                 continue
             }
@@ -62,25 +57,26 @@ extension StoreSession {
         }
     }
 
-    /// Whether the reply has all elements that the calls of the batch need. If the reply has the server's clock, sets
-    /// `nowMilliseconds` to it.
-    private func hasAllElements(
-        _ reply: Reply,
-        callCount: Int,
-        from reader: ReplyReader,
-        nowMilliseconds: inout UInt64?
-    ) -> Bool {
-        guard case .array(let elementCount) = reply.kind, elementCount >= callCount else { return false }
+    /// Returns whether the reply to a batch has all elements that its calls need, and the time of the server's clock;
+    /// nil if the reply has no clock, or is not complete.
+    private func readClockIfComplete(_ reply: Reply, callCount: Int, from reader: ReplyReader)
+        -> (isComplete: Bool, nowMilliseconds: UInt64?)
+    {
+        guard case .array(let elementCount) = reply.kind, elementCount >= callCount else { return (false, nil) }
         var (numberCount, valueCount) = (0, 0)
         for index in 0..<callCount where outstandingCalls[index].kind.isStateAdmission {
             let element = reader.element(index)
             if element.kind == .integer { numberCount += 1 } else if element.isStoredActivity { valueCount += 1 }
         }
-        let countWithoutClock = callCount + numberCount
-        guard elementCount == countWithoutClock + 1 else { return elementCount == countWithoutClock && valueCount == 0 }
+        let elementCountWithoutClock = callCount + numberCount
+        guard elementCount == elementCountWithoutClock + 1 else {
+            return (elementCount == elementCountWithoutClock && valueCount == 0, nil)
+        }
         let clockElement = reader.element(elementCount - 1)
-        if clockElement.kind == .integer { nowMilliseconds = UInt64(exactly: clockElement.integer) }
-        return nowMilliseconds != nil
+        guard clockElement.kind == .integer, let nowMilliseconds = UInt64(exactly: clockElement.integer) else {
+            return (false, nil)
+        }
+        return (true, nowMilliseconds)
     }
 
     /// Handles the reply to the oldest call. The connection has already removed this call from its own queue.
@@ -105,12 +101,12 @@ extension StoreSession {
         case failure(RedisError)
         /// The reply fits its call, but a stored value in it has a form that the scripts never write.
         case malformedContent
-        /// No reply to this call can look like this. Later replies might be given to wrong calls too, so the connection
-        /// is closed.
+        /// The call cannot have this reply, so replies and calls are out of step. Later replies might go to wrong calls
+        /// too, so the connection is closed.
         case protocolViolation
     }
 
-    /// Ends the oldest call with its reply or an error.
+    /// Ends the oldest call: tells the handler the reply or the failure. Closes the connection after some errors.
     private func endOldestCall(with parsed: ParsedReply, on connection: RedisConnection) {
         switch parsed {
         case .reply(let reply):

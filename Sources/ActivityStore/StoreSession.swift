@@ -1,13 +1,13 @@
 import LiveActivity
 import Redis
 
-/// What the session must remember of a call to read its reply.
+/// What the session must remember of a call so that it can read the call's reply.
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    // These four properties are set for an update or an end. If Redis grants all that the command asks for, the reply
-    // may be only the activity's value. The session then takes the timestamp and the priority from here, and computes
-    // the pushes left from one of the two budgets.
+    // The next four properties are set for an update or an end. If Redis grants all that the command asks for, the
+    // reply may be only the activity's value. The session then takes the timestamp and the priority from these
+    // properties, and computes the pushes left from one of the two budgets.
 
     /// The `aps.timestamp` that the command asks for, UNIX seconds.
     var timestamp: Int64 = 0
@@ -28,7 +28,7 @@ final class StoreSession: RedisSession {
     /// Registrations and confirmations that are not written yet. While this batch has a call, ``commandCallBatch`` is
     /// empty, so that calls are written in the order in which they were issued.
     var registrationBatch: RegistrationBatch
-    /// Room for the token of a reply after unpacking: each packed byte becomes two digits.
+    /// Room for the unpacked token of a reply: each packed byte becomes two digits.
     let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
 
     /// Makes the session of one connection.

@@ -43,14 +43,14 @@ extension Audiences {
     /// of the states are not included (``AudiencesConfiguration/newestStateBytesMax``).
     public static var bytesPerMembershipChange: Int {
         let packedBytes =
-            Limits.identifierBytesMax + Limits.tokenDigitsMax + audiencesPerChange * AudienceList.digestBytes
+            Limits.identifierBytesMax + Limits.tokenDigitsMax + audiencesPerChangeMax * AudienceList.digestBytes
         return Slab<MembershipChangeSlot>.strideBytes + heapBytes(packedBytes) + Slab<NewestStateRequest>.strideBytes
             + Slab<NewestStateSlot>.strideBytes + 2 * bytesPerDictionaryEntry
             + queueBytes(of: ChangingMember.self, placeCount: 2) + 2 * bytesPerStoreCall + bytesPerTimer
     }
-    /// The audiences of one change: the eight that a registration names, and at most sixteen that the member has left
-    /// (`StoreLimits.unconfirmedDeparturesMax`).
-    private static var audiencesPerChange: Int { 3 * Limits.audiencesPerRegistrationMax }
+    /// The maximum number of audiences of one change: eight that a registration names, and sixteen that the member has
+    /// left (`StoreLimits.unconfirmedDeparturesMax`).
+    private static var audiencesPerChangeMax: Int { 3 * Limits.audiencesPerRegistrationMax }
 
     /// The bytes that this many places take in a queue (`IndexQueue`) or an array. Each place counts twice: the number
     /// of places of a queue is rounded up to a power of two, and an array grows by doubling.
@@ -58,16 +58,18 @@ extension Audiences {
         2 * placeCount * MemoryLayout<Element>.stride
     }
 
-    /// A call has a place in its queue, and perhaps in the queue of calls that are set aside (`StoreQueue`).
+    /// The memory of one call to the store: its place in the queue, and perhaps a place among the calls that are set
+    /// aside (`StoreQueue`).
     private static var bytesPerStoreCall: Int { queueBytes(of: AudienceTicket.self, placeCount: 2) }
-    /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
+    /// The memory of the timers of one slot. The queue may have two of them: the current one, and an obsolete one that
+    /// is not removed yet.
     private static var bytesPerTimer: Int { queueBytes(of: TimerQueue.Timer.self, placeCount: 2) }
-    /// The memory of an entry of a dictionary whose key has 16 bytes, as most keys have.
+    /// The memory of one entry of a dictionary. Its key has 16 bytes, as most keys have.
     private static var bytesPerDictionaryEntry: Int { dictionaryEntryBytes(keyBytes: 16) }
     /// The memory of an entry of a dictionary: its key, and an index of 4 bytes. A dictionary that has just doubled is
-    /// only three eighths full.
+    /// only three eighths full. The result is rounded up.
     private static func dictionaryEntryBytes(keyBytes: Int) -> Int { (keyBytes + 4) * 8 / 3 + 1 }
-    /// The bytes of a block on the heap, with what the allocator adds.
+    /// The bytes of a block on the heap, with the 16 bytes that the allocator may add.
     private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }
 
     /// The memory of the tables of commands, parked members, refused members, membership changes and newest states, if
@@ -83,13 +85,14 @@ extension Audiences {
 extension AudiencesConfiguration {
     /// Lowers the limits of the tables that ``Audiences/tableBytes(_:)`` counts, until these tables need at most
     /// `byteCount` bytes when they are full. All limits shrink in the same proportion, but ``parkedMembersMax`` never
-    /// below ``parkedMembersMin``. If the tables fit already, the limits stay as they are.
+    /// below ``parkedMembersMin``. No limit falls below 1. If `byteCount` is too small for these lowest limits, the
+    /// tables need more. If the tables fit already, the limits stay as they are.
     public mutating func limitTableBytes(to byteCount: Int) {
-        let minBytes = Self.parkedMembersMin * Audiences.bytesPerParkedMember
+        let parkedMemberBytesMin = Self.parkedMembersMin * Audiences.bytesPerParkedMember
         let neededBytes = Audiences.tableBytes(self)
         guard byteCount < neededBytes else { return }
-        let share = Double(max(0, byteCount - minBytes)) / Double(neededBytes - minBytes)
-        func lowered(_ limit: Int) -> Int { max(1, Int(Double(limit) * share)) }
+        let shrinkFactor = Double(max(0, byteCount - parkedMemberBytesMin)) / Double(neededBytes - parkedMemberBytesMin)
+        func lowered(_ limit: Int) -> Int { max(1, Int(Double(limit) * shrinkFactor)) }
         commandsMax = lowered(commandsMax)
         commandBytesMax = lowered(commandBytesMax)
         parkedMembersMax = Self.parkedMembersMin + lowered(max(0, parkedMembersMax - Self.parkedMembersMin))
@@ -98,9 +101,9 @@ extension AudiencesConfiguration {
         newestStateBytesMax = lowered(newestStateBytesMax)
     }
 
-    /// The memory of the tables with the limits of a new configuration.
+    /// The memory of the tables that ``Audiences/tableBytes(_:)`` counts, with the limits of a new configuration.
     public static var defaultTableBytes: Int {
-        // The apps and the policies do not matter here.
+        // The size of these tables does not depend on the apps and the policies.
         Audiences.tableBytes(AudiencesConfiguration(apps: [], reloadable: ReloadableSettings(appCount: 0), seed: 0))
     }
 }

@@ -5,7 +5,8 @@ import Numbers
 /// The core that decides about commands to audiences and channels, without I/O (R1). A lane has one, beside `Delivery`.
 ///
 /// The shell calls a method for each event, with the event's `Moment` if the decision depends on the time. The core
-/// queues the calls, pushes and records to send, and the shell empties these queues when it can:
+/// queues the calls, pushes and records to send, and the shell empties these queues when it can. The methods, by
+/// subject:
 /// - commands: ``receiveCommand(_:)``, ``endBatch(now:)``, ``takeReturnedCommand()``
 /// - members whose audiences change: ``receiveMembershipChange(_:now:)``, ``takeMemberToSettle()``
 /// - the fan-out topic: ``assign(number:)``, ``receiveFanoutRecord(_:instruction:droppedFields:now:)``,
@@ -19,9 +20,10 @@ import Numbers
 /// - the clock: ``advance(now:)`` at ``nextDueMilliseconds``
 ///
 /// A command waits in its audience, where a newer one may replace it. The core estimates the audience's size and asks
-/// the store to admit the command. Then it produces one fan-out record for each range and each broadcast, asks the
-/// store to settle the command, and returns the command to `Delivery`. A command that names a channel needs no estimate
-/// and has no ranges.
+/// the store to admit the command. If the store admits the command, the core produces one fan-out record for each range
+/// and each broadcast, asks the store to settle the command's version, and returns the command to `Delivery`. If not,
+/// the core returns the command at once, or lets it wait again. A command that names a channel needs no estimate and
+/// has no ranges.
 ///
 /// A fan-out record brings a version (``RangeVersionSlot``) to a range of members. The range's round (``RoundSlot``)
 /// claims the range in the store, reads the members page by page, and pushes the version to them. At the end, the store
@@ -37,16 +39,18 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// The audiences that may begin a command at the next ``endBatch(now:)``: a new command has come for them, or
-    /// ``dropWaitingCommands(where:)`` has made a rider (``CommandSlot/rider``) wait again.
+    /// The audiences that may begin a command at the next ``endBatch(now:)``. A new command has come for them, or
+    /// ``dropWaitingCommands(where:)`` has dropped one of their commands, so that another command may be next, for
+    /// example its rider (``CommandSlot/rider``).
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
-    /// Admitted commands of which not every fan-out record is queued yet, in order.
+    /// Admitted commands whose fan-out records are not all queued yet. The records of the first command are queued
+    /// first.
     var commandsToFanOut: IndexQueue<CommandIndex>
-    /// The number of fan-out records that are queued, or that Kafka has not acknowledged. At most
+    /// The number of fan-out records that are queued or on their way to Kafka. At most
     /// ``unacknowledgedRecordsPerTopicMax``.
     var unacknowledgedFanoutRecordCount = 0
-    /// Bytes of all commands (``CommandSlot/countedBytes``).
+    /// The sum of the bytes of all commands (``CommandSlot/countedBytes``).
     var commandBytes = 0
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -61,7 +65,7 @@ public struct Audiences: ~Copyable {
     /// The number of places in `parkedMembers` that are reserved and still free. A round in the phase `restoring`
     /// reserves them for the members that the partition's previous owner had parked.
     var reservedParkingPlaceCount = 0
-    /// The number of pushes in flight to members that are not parked. Each of them may end with a parked member.
+    /// The number of pushes in flight to members that are not parked. If such a push fails, its member may be parked.
     var parkablePushCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
 
@@ -82,7 +86,8 @@ public struct Audiences: ~Copyable {
     /// the audience has waited for a channel without success. During the pause, no command of the audience begins to
     /// wait for a channel.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
-    /// When ended pauses were last removed from `channelWaitPauseEndMilliseconds` (monotonic milliseconds).
+    /// When ended pauses were last removed from `channelWaitPauseEndMilliseconds` (monotonic milliseconds). The initial
+    /// value stands for a time long ago: ended pauses may be removed at once.
     var endedPausesLastRemovedAtMilliseconds: Int64 = .min / 2
 
     var membershipChanges: Slab<MembershipChangeSlot>
@@ -94,7 +99,7 @@ public struct Audiences: ~Copyable {
     var newestStateRequests: Slab<NewestStateRequest>
     var newestStateRequestsByKey: [AudienceKey: NewestStateRequestIndex] = [:]
     var newestStates: Slab<NewestStateSlot>
-    /// Bytes of the bodies of `newestStates`.
+    /// The sum of the bytes of all bodies in `newestStates`.
     var newestStateBytes = 0
 
     var storeQueue: StoreQueue<AudienceTicket>
@@ -115,9 +120,10 @@ public struct Audiences: ~Copyable {
     var offeredPush = OfferedPush()
     /// When the shell last called ``advance(now:)`` (monotonic milliseconds).
     private var advancedAtMilliseconds: Int64 = 0
-    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). Since that time, the
-    /// shell has asked each pool for pushes. So a pool is unavailable if it had no room for some time before this time,
-    /// not before the current one. Otherwise every pool would seem unavailable after the lane has not run for a while.
+    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). A pool counts as
+    /// unavailable if it had no room for a push for some time before this time (``isPoolUnavailable(_:appIndex:)``).
+    /// The time of the current iteration would be wrong: the shell asks for pushes later in each iteration, so after a
+    /// long iteration every pool would seem unavailable.
     private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
@@ -150,8 +156,8 @@ public struct Audiences: ~Copyable {
         // Twice as many slots as fan-out records: an idle channel has no record, but keeps its slot for some time.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
-        // Each change that is under way will queue its member here. The shell may still have to take as many members of
-        // earlier changes (``canReceiveMembershipChange``).
+        // Twice the number of changes: each change under way queues its member once, and the shell may still have to
+        // take as many members of earlier changes (``canReceiveMembershipChange``).
         membersToSettle = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
@@ -180,19 +186,21 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// Decides which rounds must wait for members that Redis has lost (monotonic milliseconds). The shell sets this
-    /// value. For example, 5,000: a round whose members were lost at 4,000 continues, and a round whose members were
-    /// lost at 6,000 waits for a value above 6,000. A round waits at most ``memberWaitMillisecondsMax``.
+    /// Members that Redis lost before this time are back; members that it lost later may be missing (monotonic
+    /// milliseconds). For example, at the value 5,000 a round whose members were lost at 4,000 continues, and a round
+    /// whose members were lost at 6,000 waits for a value above 6,000. A round waits at most
+    /// ``memberWaitMillisecondsMax``. The shell sets this value:
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: every round that has lost its members or its claim waits.
-    /// - Another value: when the shell last found that the store had all members, or had lacked some for
+    /// - Another value: the time at which the shell last found that the store had all members, or had lacked some for
     ///   ``memberWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
-    /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether members are missing.
+    /// Whether every round that has lost its members or its claim must wait: the store lacks members, or the shell does
+    /// not know yet whether it does.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
     /// When the store may last have lost data (monotonic milliseconds); `.min`: never. The shell sets this time when it
-    /// cannot connect to the store, or loses a connection; in a cluster, also when it connects. The core sets it when
-    /// it finds that the store has lost a round.
+    /// cannot connect to the store, or loses a connection; in a cluster, also when it connects. The core sets this time
+    /// when it finds that the store has lost a round.
     public var storeMayHaveLostDataAtMilliseconds = Int64.min
     /// Whether the store may lack members: it may have lost data (``storeMayHaveLostDataAtMilliseconds``) since the
     /// shell last let rounds continue (``membersLastCompleteAtMilliseconds``).
@@ -201,12 +209,12 @@ public struct Audiences: ~Copyable {
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandCount: Int { commands.count }
     /// The number of fan-out records in memory that are not settled. Records that were passed over are not counted.
-    public var recordCount: Int { rangeVersions.count + broadcasts.count }
+    public var fanoutRecordCount: Int { rangeVersions.count + broadcasts.count }
     public var roundCount: Int { rounds.count }
     /// The number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }
 
-    /// Does everything that is due at this time.
+    /// Does everything that is due now: requests pages, ends the pauses of the queues, and does the work of due timers.
     public mutating func advance(now: Moment) {
         if advancedAtMilliseconds < now.monotonicMilliseconds {
             previouslyAdvancedAtMilliseconds = advancedAtMilliseconds
@@ -216,8 +224,8 @@ public struct Audiences: ~Copyable {
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)
         outgoingRecords.endPausesIfDue(now: now)
-        // Remove all due timers first. A timer that is set meanwhile fires in the next call, even if its time is not in
-        // the future. So the loop always ends. (R4)
+        // Remove all due timers before the work of any of them. A timer that this work sets fires in the next call,
+        // even if its time is not in the future. So the loops always end. (R4)
         while let timer = timers.popDue(now: now.monotonicMilliseconds) { dueTimers.append(timer) }
         for timer in dueTimers where isCurrent(timer) {
             switch timer.owner {
@@ -245,7 +253,7 @@ public struct Audiences: ~Copyable {
         policies = PolicyTable(settings.policies)
     }
 
-    /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.
+    /// When ``advance(now:)`` must be called next (monotonic milliseconds); nil if nothing waits for the clock.
     public var nextDueMilliseconds: Int64? {
         var dueMilliseconds = timers.earliestDueMilliseconds ?? .max
         dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
@@ -264,8 +272,8 @@ public struct AudienceCounters: Sendable {
     /// How often a page from the store was damaged: it could not be read completely, or an entry was outside the page's
     /// bounds.
     public var damagedPageCount: UInt64 = 0
-    /// How often a round was lost: the store does not have this worker's newest claim. It has another worker's claim,
-    /// an older claim (after a failover), or no claim.
+    /// How often a round was lost: the store did not have this worker's newest claim, but another worker's claim, an
+    /// older claim (after a failover), or no claim.
     public var lostRoundCount: UInt64 = 0
 
     public init() {}

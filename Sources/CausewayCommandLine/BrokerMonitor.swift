@@ -65,12 +65,12 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
 
     package func clientReportedStatistics(json: UnsafeRawBufferPointer) {}
 
-    /// Extracts the cause from a text such as `h:1/bootstrap: Connect to ipv4#192.0.2.1:1 failed: Connection
-    /// refused (after 0ms in state CONNECT)`.
+    /// Extracts the cause from a text of librdkafka. For example, it is `Connection refused` in `h:1/bootstrap: Connect
+    /// to ipv4#192.0.2.1:1 failed: Connection refused (after 0ms in state CONNECT)`.
     static func extractCause(from reason: String) -> String {
         let end = reason.firstRange(of: " (after ")?.lowerBound ?? reason.endIndex
         let text = reason[..<end]
-        // The parts are: the name of the broker, the step that failed, the cause.
+        // The parts are the name of the broker, the step that failed (in some texts), and the cause.
         let parts = text.split(separator: ": ")
         guard parts.count > 1 else { return String(text) }
         let hasStep = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))

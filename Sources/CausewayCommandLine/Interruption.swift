@@ -7,8 +7,8 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd on which ``awaitSignal()`` waits; -1: there is none. The first signal makes the eventfd readable for
-    /// good. So the wait also ends if the signal arrived just before the wait.
+    /// An eventfd on which ``awaitSignal()`` waits; -1: there is none. From the first signal on, the eventfd stays
+    /// readable. So the wait also ends if the signal arrived just before the wait.
     private static let eventDescriptor = Atomic<Int32>(-1)
     /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
     private static let signalEndsProgram = Atomic<Bool>(false)
@@ -39,7 +39,7 @@ package struct Interruption {
         signal(SIGPIPE, SIG_IGN)
     }
 
-    /// The signal that has arrived; nil if none has.
+    /// The number of the last signal that has arrived; nil if none has.
     package var pendingSignal: Int32? {
         let number = Self.receivedSignal.load(ordering: .relaxed)
         return number > 0 ? number : nil
@@ -50,7 +50,7 @@ package struct Interruption {
         let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
         while pendingSignal == nil {
             var pollEntry = pollfd(fd: eventDescriptor, events: Int16(POLLIN), revents: 0)
-            // If the process had reached its limit of open files, there is no eventfd. Then check once a second.
+            // Without an eventfd, check once a second. There is none if the process had opened too many files.
             poll(&pollEntry, 1, eventDescriptor < 0 ? Self.pollMilliseconds : -1)
         }
     }

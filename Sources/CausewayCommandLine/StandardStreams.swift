@@ -4,7 +4,8 @@ import Synchronization
 /// Writes lines to standard output and standard error. Each line is written completely and at once, because
 /// other programs wait for it.
 package enum StandardStreams {
-    /// The error (`errno`) with which a write to standard output failed first; 0: none.
+    /// The error (`errno`) with which a write to standard output failed first; 0: none failed. EPIPE does not count,
+    /// because the reader then no longer reads.
     private static let outputErrorNumber = Atomic<Int32>(0)
 
     /// Why a line is missing in standard output, for example because the disk is full; nil: none is missing. A reader

@@ -29,6 +29,6 @@ package struct CollectorAddress: Sendable, Equatable {
         self.path = "\(base)/v1/traces"
     }
 
-    /// The URL to print in messages.
+    /// The URL to which traces are posted, as messages print it.
     package var url: String { "\(isSecure ? "https" : "http")://\(server)\(path)" }
 }

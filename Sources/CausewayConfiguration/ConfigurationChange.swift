@@ -51,7 +51,8 @@ package struct ConfigurationChange {
         }
     }
 
-    /// Applies the changed keys of apps that both configurations have. New and removed apps need a restart.
+    /// Compares the apps that both configurations have, and applies those changed keys that take effect at once. All
+    /// other changes, and new and removed apps, need a restart.
     private mutating func applyApps(of newConfiguration: WorkerConfiguration) {
         for index in configuration.apps.indices {
             let name = configuration.apps[index].name

@@ -101,7 +101,8 @@ enum ConfigurationConsistency {
         return faults
     }
 
-    /// Checks that the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
+    /// Checks whether the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
+    /// Returns the first fault; nil if there is none, or if `redis.url` cannot be parsed, which another check reports.
     private static func findRedisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnixSocket = if case .unix = url.firstLocation { true } else { false }
@@ -126,8 +127,9 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// Checks the numbers of a policy against each other, and counts its `oversize` fields. If two numbers contradict
-    /// each other, the fault names the one that the operator set, because the other one may be a default.
+    /// Returns the faults of a policy: values that contradict each other, and too many `oversize` fields. If two
+    /// numbers contradict each other, the fault names the number that the operator set, because the other may be a
+    /// default.
     private static func findPolicyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

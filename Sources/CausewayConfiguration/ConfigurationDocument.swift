@@ -19,8 +19,8 @@ struct ConfigurationDocument {
         var message: String
     }
 
-    /// The place in the file of each key that has a value of the right kind: `worker.lanes`, `apps.match.keyId`,
-    /// `kafka.consumer.fetch.min.bytes`.
+    /// The place in the file of each key that has a value of the right kind. Examples of keys: `worker.lanes`,
+    /// `apps.match.keyId`, `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
     private(set) var namePlaces: [NamedSection: [String: ConfigurationPlace]] = [:]
@@ -63,9 +63,9 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Counts the values in `node`, and returns how many further values the document may have: `allowedCount` less this
-    /// number. Throws if there are too many values, if `node` is nested too deeply, or if the snapshot cannot represent
-    /// its form.
+    /// Counts `node` and the values in it. Returns how many values the rest of the document may have: `allowedCount`
+    /// minus the counted ones. Throws if there are more than `allowedCount`, if `node` is nested too deeply, or if the
+    /// snapshot cannot represent its form.
     private func remainingNodeCount(_ node: Node, outOf allowedCount: Int, depth: Int) throws(FormFault) -> Int {
         func fault(at node: Node, _ message: String) -> FormFault {
             FormFault(place: place(of: node), message: message)
@@ -169,8 +169,9 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks the value of a key. Adds the key to `places` if the value is of the right kind; otherwise adds a fault.
-    /// Exception: a text or choice without a value adds neither, and the key counts as missing.
+    /// Checks the value of a key. Adds the key to `places` if the value is of the right kind; otherwise adds a fault. A
+    /// text or choice without a value does neither: the key counts as missing. For a map of librdkafka properties, adds
+    /// each property to `places` instead of the key.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,
@@ -228,8 +229,8 @@ extension Node {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// Whether the text is a plain decimal number. YAML also knows octal (010), sexagesimal (1:30) and hexadecimal
-    /// numbers. These are refused, because an operator may not expect that 010 means 8.
+    /// Whether the text is a plain decimal integer that `Int` can hold. YAML also knows octal (010), sexagesimal (1:30)
+    /// and hexadecimal numbers. These are refused, because an operator may not expect that 010 means 8.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

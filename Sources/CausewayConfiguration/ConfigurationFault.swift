@@ -6,7 +6,7 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
     /// The key, such as `worker.lanes`. Empty if the fault concerns the whole document, or an environment variable that
     /// belongs to no key.
     package var key: String
-    /// The fault, and the values that are allowed. Never contains the value of a secret.
+    /// What is wrong and, in most cases, what is allowed. Never contains the value of a secret.
     package var message: String
 
     package init(place: String, key: String, message: String) {

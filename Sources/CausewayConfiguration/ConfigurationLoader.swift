@@ -207,8 +207,9 @@ private struct ConfigurationReader {
         }
     }
 
-    /// Returns the librdkafka properties of a section. Adds a fault for each property that must not be set, or whose
-    /// file cannot be read.
+    /// Returns the librdkafka properties of a section. Adds a fault for each property that must not be set. For
+    /// properties whose values are in files, also adds a fault for an empty path and, if `requiresFiles` is set, for a
+    /// file that cannot be read.
     private mutating func readProperties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
         let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
         let names = Set(document.propertyNames[section, default: []] + variables).sorted()

@@ -17,7 +17,8 @@ extension ConfigurationWarning {
     /// The session timeouts that brokers accept by default: `group.min.session.timeout.ms` to
     /// `group.max.session.timeout.ms`.
     private static let sessionTimeoutsMilliseconds = 6_000...1_800_000
-    /// The minimum number of heartbeats in a session. With fewer, one late heartbeat costs a worker its partitions.
+    /// The minimum number of heartbeats within a session timeout. With fewer, a worker loses its partitions after one
+    /// late heartbeat.
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
@@ -86,6 +87,6 @@ extension ConfigurationWarning {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// The consumer's session timeout. The consumer group notices no sooner that a worker has died.
+    /// The consumer's session timeout: the least time after which the consumer group notices that a worker has died.
     package var sessionTimeoutMilliseconds: Int { ConfigurationWarning.sessionTimeout(of: self).value }
 }

@@ -50,7 +50,8 @@ extension WorkerConfiguration.Kafka {
     /// All properties of the consumer. If a name occurs twice, the later value counts. So `kafka.consumer` comes last:
     /// its properties override those for all clients.
     ///
-    /// `statistics.interval.ms` makes librdkafka report statistics, which tell the worker whether a broker responds.
+    /// `statistics.interval.ms` makes librdkafka report statistics every 2 s. They show the worker whether a broker
+    /// responds.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {

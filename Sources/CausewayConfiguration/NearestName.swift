@@ -1,6 +1,7 @@
 /// Finds the name of a key, variable or command that the user probably meant.
 package enum NearestName {
-    /// Returns the most similar of `names`, if `name` is probably a misspelling of it; else nil.
+    /// Returns the name in `names` that is the most similar to `name`. Returns nil if they differ in more than one
+    /// letter and in more than a third of the letters.
     package static func find(nearestTo name: String, among names: [String]) -> String? {
         let candidates = names.map { (name: $0, distance: editDistance(name, $0)) }
         let nearestCandidate = candidates.min { ($0.distance, $0.name) < ($1.distance, $1.name) }

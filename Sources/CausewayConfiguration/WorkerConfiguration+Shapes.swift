@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The error of a file of shapes that cannot be read. The message names the file.
+/// Why a file of shapes cannot be read, or is not valid. The description names the file.
 package struct ShapesFileError: Error, Equatable, CustomStringConvertible {
     package var path: String
     package var reason: String

@@ -102,9 +102,9 @@ extension WorkerConfiguration {
         package struct Endpoint: Sendable {
             package var host: String
             package var port = 443
-            /// The host for broadcasts; nil: `host`.
+            /// The host for broadcasts; nil means `host`.
             package var broadcastHost: String?
-            /// The port for broadcasts; 0: `port`.
+            /// The port for broadcasts; 0 means `port`.
             package var broadcastPort = 0
             package var managementHost: String
             package var managementPort: Int
@@ -167,7 +167,7 @@ extension WorkerConfiguration {
         package let name: String
         package var bundleId = ""
         package var teamId = ""
-        /// The `kid` of the provider token.
+        /// The id of the key at Apple: the `kid` in the header of the provider token.
         package var keyId = ""
         /// The file has a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""

@@ -10,8 +10,8 @@ public struct Invalidation: Hashable, Sendable {
     public var environment: PushEnvironment
     /// The reason from APNs' response, for example `Unregistered`.
     public var reason: String
-    /// When the token became invalid. If APNs named no time: when Causeway received APNs' response. Keep the token if
-    /// the app received it after this time: then it is valid.
+    /// When the token became invalid; if APNs named no time, when Causeway received APNs' response. If the app received
+    /// the token after this time, keep the token: it is valid.
     public var invalidAt: Date
 }
 

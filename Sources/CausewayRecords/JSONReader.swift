@@ -9,7 +9,7 @@ struct JSONReader {
     private var depth = 0
 
     init(_ bytes: [UInt8]) throws(RecordFault) {
-        // Decoding replaces bytes that are not UTF-8. The bytes of the decoded text then differ from `bytes`.
+        // `String` replaces bytes that are not UTF-8. If there are any, the bytes of the string differ from `bytes`.
         guard String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(bytes) else {
             throw RecordFault("", "the text is not UTF-8")
         }
@@ -37,9 +37,9 @@ struct JSONReader {
         while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
-    /// Skips the given character if it comes next. Returns whether it was there.
-    private mutating func skipIfNext(_ byte: Character) -> Bool {
-        guard nextByte == byte.asciiValue else { return false }
+    /// Skips the character if it comes next. Returns whether it came next.
+    private mutating func skipIfNext(_ character: Character) -> Bool {
+        guard nextByte == character.asciiValue else { return false }
         position += 1
         return true
     }

@@ -80,8 +80,8 @@ extension JSONValue: Hashable {
     }
 }
 
-/// Any decoder and encoder can be used. But some round numbers, and of several keys that Unicode regards as equivalent,
-/// only one is kept. ``init(text:)`` and ``text()`` keep all digits and all keys.
+/// Any decoder and encoder can be used. But some of them round numbers, and only one of several keys that Unicode
+/// regards as equivalent is kept. ``init(text:)`` and ``text()`` keep all digits and all keys.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()

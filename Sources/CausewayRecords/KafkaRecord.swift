@@ -38,13 +38,13 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
     public static let sandbox = PushEnvironment(rawValue: "sandbox")
 }
 
-/// Converts dates to seconds and milliseconds since 1970. Not used for a `Date` in a content state: it becomes seconds
-/// since 2001, as ActivityKit decodes it.
+/// Converts dates to seconds and milliseconds since 1970. Not used for a `Date` in a content state: such a date becomes
+/// seconds since 2001, as ActivityKit decodes it.
 enum UnixTime {
     /// Returns whole seconds, rounded down; nil if they do not fit 64 bits.
     static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }
 
-    /// Returns whole milliseconds; nil if they do not fit 64 bits.
+    /// Returns milliseconds, rounded to the nearest; nil if they do not fit 64 bits.
     static func milliseconds(_ date: Date) -> Int64? { Int64(exactly: (date.timeIntervalSince1970 * 1_000).rounded()) }
 
     static func date(milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }

@@ -42,7 +42,7 @@ extension LiveActivityCommand: Codable {
         case .activity(let name): record["activity"] = .string(name)
         case .audience(let name):
             record["audience"] = .string(name)
-            record["channel"] = asksForChannel.map { .boolean($0) }
+            record["channel"] = requestsChannel.map { .boolean($0) }
         case .channel(let name, let environment):
             record["channel"] = .string(name)
             record["environment"] = .string(environment.rawValue)
@@ -98,7 +98,7 @@ extension LiveActivityCommand: Codable {
         let environment = try record.readString("environment").map { PushEnvironment(rawValue: $0) }
         if let audience = try record.readString("audience") {
             address = .audience(audience)
-            asksForChannel = try record.readBoolean("channel")
+            requestsChannel = try record.readBoolean("channel")
         } else if record.has("channel") {
             address = .channel(
                 try record.requireValue("channel", record.readString("channel")),

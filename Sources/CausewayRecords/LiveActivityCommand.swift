@@ -64,7 +64,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var id: String?
     /// Orders commands whose `timestamp` is in the same second: the command with the highest number is the newest.
     public var sequence: UInt64?
-    /// APNs' priority, 5 or 10. Nil: 10 for a start, an end and an alert, otherwise 5.
+    /// APNs' priority, 5 or 10. Nil: 10 for a start, an end, or an update with an alert; 5 for any other update.
     public var priority: Int?
     /// Causeway does not send the command after this time, and APNs does not store the push longer. The time 0, with
     /// which APNs tries only once to deliver a push, is not allowed.
@@ -72,7 +72,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var policy: String?
     /// Only for a command to an audience. True: the audience gets a broadcast channel, even if no pattern of the
     /// worker's configuration matches the audience. False or nil: the configuration decides.
-    public var asksForChannel: Bool?
+    public var requestsChannel: Bool?
     /// Only for a single activity: its update token, or for a start the device's push-to-start token. Causeway uses the
     /// token as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?

@@ -89,7 +89,7 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var superseded: Int?
     /// The HTTP status of APNs' last response; nil if there was no response.
     public var status: Int?
-    /// A reason from APNs' response, or a reason of Causeway's.
+    /// A reason of APNs, of Redis or of Causeway; if the outcome is `invalid`, the code of the fault.
     public var reason: String?
     /// `lifetime` if Causeway made this command because the activity's lifetime was over: an end, or the start that
     /// follows this end. Otherwise nil.
@@ -129,10 +129,10 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var audience: String
     public var outcome: Outcome
     public var members: MemberCounts
-    /// The number of broadcasts with each outcome; nil if the audience has no channel.
+    /// The number of broadcasts with each outcome; nil if the command was not broadcast.
     public var broadcasts: MemberCounts?
-    /// `none` if the audience should have had a channel when the command was fanned out, but had none; `channelReason`
-    /// says why. Otherwise nil.
+    /// `none` if, when the command was fanned out, the audience lacked a channel that it should have had, in one
+    /// environment or in both. `channelReason` then says why. Otherwise nil.
     public var channel: String?
     public var channelReason: String?
     /// How many ranges the audience was divided into.

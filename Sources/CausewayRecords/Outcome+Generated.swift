@@ -21,8 +21,8 @@ extension Outcome {
 
     /// No token is registered, or APNs says that the token is dead. The newest state, or the start, waits for the
     /// next registration, and then has another result. It has no other result if no token registers, or if a newer
-    /// command replaces it. A start also has none if Redis loses it, or if it expires and gives up its place to
-    /// another start (`heldStartsFull`).
+    /// command replaces it. A start also has no other result if Redis loses it, or if it expires and gives up its
+    /// place to another start (`heldStartsFull`).
     public static let held = Outcome(rawValue: "held")
 
     /// The activity has ended, so nothing can change it.

@@ -79,10 +79,10 @@ struct RecordObject {
     private func read<Value>(
         _ key: String,
         _ expectation: String,
-        _ value: (JSONValue) -> Value?
+        _ convert: (JSONValue) -> Value?
     ) throws(RecordFault) -> Value? {
         guard let member = members[key] else { return nil }
-        guard let value = value(member) else { throw fault(key, "expected \(expectation)") }
+        guard let value = convert(member) else { throw fault(key, "expected \(expectation)") }
         return value
     }
 }

@@ -23,7 +23,7 @@ public struct PushToken: Codable, Hashable, Sendable {
 
 /// A record for `causeway.registrations`: a token, and the activity or device that it reaches. To unregister, write a
 /// record with the same ``key`` and no value. A device has a key for each attributes type: to unregister the device,
-/// write such a record for each of them (``key(device:attributesType:)``).
+/// write such a record for each of these keys (``key(device:attributesType:)``).
 public struct Registration: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The record registers the update token of a running activity.
@@ -34,8 +34,8 @@ public struct Registration: Hashable, Sendable {
 
     public struct Activity: Hashable, Sendable {
         public var id: String
-        /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app. True widens the
-        /// activity's budget of pushes.
+        /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app. True gives the activity a
+        /// larger budget of pushes.
         public var frequentUpdates: Bool?
         /// The state that the activity already shows: `aps.timestamp` and `sequence` of its command. Causeway then
         /// sends no older or equal state.
@@ -96,7 +96,7 @@ public struct Registration: Hashable, Sendable {
     public var token: PushToken
     public var kind: Kind
     /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not listed;
-    /// nil: it leaves all.
+    /// nil: it leaves all. But a device stays in an audience that its registration for another attributes type lists.
     public var audiences: [String]?
 
     public init(

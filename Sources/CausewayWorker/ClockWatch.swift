@@ -8,11 +8,11 @@ import Redis
 /// ``ClockCorrection`` decides; this actor calls Redis.
 ///
 /// Until Redis has replied once, nothing is corrected (K23). While Redis is away, the last correction applies. It stays
-/// right even if somebody sets the machine's clock.
+/// right even if somebody sets the machine's clock, because it is added to the time since the machine's boot.
 actor ClockWatch {
     static let pollInterval = Duration.seconds(5)
-    /// The longest wait for the first reading. The lanes begin after it, because a lane with a wrong clock would refuse
-    /// its first commands for good.
+    /// The longest wait for the first reading. The lanes begin after this wait, because a lane with a wrong clock would
+    /// refuse its first commands for good.
     static let firstReadingWaitMax = Duration.seconds(3)
     /// The maximum number of polls for the first reading. One poll may not be enough: a slow reading does not count
     /// (``ClockCorrection``), and the first poll also connects to Redis.
@@ -43,7 +43,8 @@ actor ClockWatch {
         self.readSystemMilliseconds = readSystemMilliseconds
     }
 
-    /// Waits until Redis' clock was read once. If Redis is away, gives up, at the latest after `firstReadingWaitMax`.
+    /// Waits until one reading of Redis' clock counts. Gives up if Redis does not reply to a poll, after
+    /// ``firstReadingPollsMax`` polls, and at the latest after `firstReadingWaitMax`.
     nonisolated func awaitFirstReading() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.readFirst() }
@@ -63,20 +64,20 @@ actor ClockWatch {
     /// Compares the clocks once every `pollInterval`, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock, because no event says that a clock was changed.
+            // Poll at fixed intervals, because no event says that a clock was changed.
             try? await Task.sleep(for: Self.pollInterval)
             if !Task.isCancelled { poll() }
         }
     }
 
-    /// Compares the clocks once. Blocks for a round trip.
+    /// Compares the clocks once, and corrects the worker's wall clock if Redis replies. Blocks for a round trip.
     ///
     /// - Returns: whether any primary replied.
     @discardableResult
     func poll() -> Bool {
         let (systemMilliseconds, bootMilliseconds) = (readSystemMilliseconds(), WallClock.bootMilliseconds)
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
-        guard let serverMilliseconds = try? queries.primaryTimesMilliseconds(), !serverMilliseconds.isEmpty else {
+        guard let serverMilliseconds = try? queries.readPrimaryWallMilliseconds(), !serverMilliseconds.isEmpty else {
             return false
         }
         let wasClockWrong = correction.isClockWrong
@@ -89,7 +90,9 @@ actor ClockWatch {
             )
         )
         wallClock.bootOffsetMilliseconds = correction.bootOffsetMilliseconds
-        let (differenceMilliseconds, isCorrected) = (correction.differenceMilliseconds, correction.milliseconds != 0)
+        let (differenceMilliseconds, isCorrected) = (
+            correction.differenceMilliseconds, correction.addedMilliseconds != 0
+        )
         let isRedisClockSetBack = correction.isServerClockSetBack
         condition.change {
             $0.clockDifferenceMilliseconds = differenceMilliseconds
@@ -101,7 +104,7 @@ actor ClockWatch {
                 wasClockWrong ? .clockRightAgain : .clockWrong,
                 [
                     "redisAheadSeconds": "\(differenceMilliseconds / 1_000)",
-                    "correctionSeconds": "\(correction.milliseconds / 1_000)",
+                    "correctionSeconds": "\(correction.addedMilliseconds / 1_000)",
                 ]
             )
         }

@@ -40,7 +40,7 @@ actor ConfigurationReloader {
     private let condition: SharedWorkerCondition
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let applyToLanes: @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
-    /// The errors of the last rejection, and the polls since then; nil if the last reload was not rejected.
+    /// The errors of the last rejection, and the number of polls since then; nil if the last reload was not rejected.
     private var rejection: (errors: String, laterPollCount: Int)?
     /// The files of shapes that the configuration names. If the last reload was rejected, they are those of the
     /// rejected configuration, unless it could not be read.
@@ -58,7 +58,8 @@ actor ConfigurationReloader {
     ) {
         var checkingSource = source
         let otherCheck = source.loader.additionalCheck
-        // A running worker never divides its memory again. But with too little memory, its next start would fail.
+        // Check the memory too: a running worker does not divide its memory again, but with too little memory its next
+        // start would fail.
         checkingSource.loader.additionalCheck = { configuration, requiresFiles in
             (otherCheck?(configuration, requiresFiles) ?? []) + StartupCheck.findMemoryFaults(of: configuration)
         }
@@ -81,7 +82,8 @@ actor ConfigurationReloader {
         }
     }
 
-    /// Reads the configuration again if its file or a file of shapes has changed or is missing, or if a retry is due.
+    /// Reads the configuration again if its file or a file of shapes was changed or removed since the last reading, and
+    /// no file has changed since the previous poll. Also reads it again if a rejected configuration is due for a retry.
     func poll() {
         let states = WatchedFileStates(configuration: source.path, shapes: shapesPaths)
         defer { fileStatesAtLastPoll = states }
@@ -96,7 +98,7 @@ actor ConfigurationReloader {
         readAndApply()
     }
 
-    /// Logs the errors, unless the rejection before this one had the same errors.
+    /// Notes that the configuration is rejected. Logs the errors, unless the previous rejection had the same errors.
     private func reject(_ errors: String) {
         if errors != rejection?.errors { log(.configurationRejected, ["errors": "\(errors)"]) }
         rejection = (errors, 0)
@@ -156,7 +158,7 @@ actor ConfigurationReloader {
 
 /// The states of the configuration file and of the files of shapes; nil for a file that is missing.
 private struct WatchedFileStates: Equatable {
-    /// Also nil if there is no configuration file.
+    /// Nil if the configuration file is missing, or if the whole configuration comes from environment variables.
     let configuration: FileState?
     private var shapes: [FileState?] = []
 

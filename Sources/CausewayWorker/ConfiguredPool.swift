@@ -10,7 +10,7 @@ struct ConfiguredPool: Equatable {
     var host: String
     var port: Int
 
-    /// The pool's value of the label `environment`.
+    /// The pool's value for the label `environment` in the metrics.
     var environmentLabel: String {
         traffic == .broadcasts ? "\(environment.name)-broadcasts" : "\(environment.name)"
     }
@@ -19,8 +19,8 @@ struct ConfiguredPool: Equatable {
 extension WorkerConfiguration {
     /// The pools of each lane. Their indices are the numbers of the pools in the metrics.
     ///
-    /// If broadcasts have another host or port, each app has a second pool: commands of any app may name a channel,
-    /// even if its audiences have none.
+    /// If the broadcasts of an environment have another host or port, each app has a second pool there: a command of
+    /// any app may name a channel, even if the app's audiences have no channels.
     var pools: [ConfiguredPool] {
         var pools: [ConfiguredPool] = []
         for (appIndex, app) in apps.enumerated() {

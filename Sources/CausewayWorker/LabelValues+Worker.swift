@@ -7,10 +7,10 @@ import Reactor
 import Redis
 
 extension LabelValues {
-    /// Makes the labels of a worker with this configuration.
+    /// Makes the labels of the metrics of a worker with this configuration.
     ///
-    /// - Parameter keyIds: the ids of `signingKeys`, in the same order. The labels keep these ids, even if a
-    ///   key file is replaced later.
+    /// - Parameter keyIds: the ids of `signingKeys`, in the same order. The labels keep these ids, even if a key file
+    ///   is replaced later.
     init(
         _ configuration: WorkerConfiguration,
         signingKeys: [ConfiguredSigningKey],

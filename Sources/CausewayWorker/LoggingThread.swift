@@ -20,8 +20,8 @@ extension LoggingThread {
             kind,
             level: level,
             nowMilliseconds: loop.nowMilliseconds,
-            // Not the loop's wall clock, which may be corrected: /statusz computes the line's age by the system's
-            // clock.
+            // Use the system's clock, by which /statusz computes the line's age. The loop's wall clock may be
+            // corrected.
             wallMilliseconds: WallClock.systemMilliseconds,
             metadata()
         )

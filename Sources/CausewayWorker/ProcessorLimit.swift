@@ -14,8 +14,8 @@ struct ProcessorLimit {
         return max(1, min(affinityCount, quotaProcessorCount ?? .max))
     }
 
-    /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the
-    /// kernel does not report it.
+    /// The number of processors in the process's affinity, counted as bits of a hexadecimal mask; nil if the kernel
+    /// does not report it.
     private var affinityProcessorCount: Int? {
         let name = "Cpus_allowed:"
         guard let line = ControlGroups.readText(statusFile)?.split(separator: "\n").first(where: { $0.hasPrefix(name) })
@@ -26,14 +26,15 @@ struct ProcessorLimit {
         return count > 0 ? count : nil
     }
 
-    /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
-    /// Nil if none has a quota, or if the control groups are of version 1.
+    /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up. Nil if
+    /// none has a quota, or if the control groups are of version 1.
     private var quotaProcessorCount: Int? {
         controlGroups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
-    /// Returns the quota in processors, rounded up; nil if `cpu.max` says `max`, which means that there is no quota.
-    /// For example, `150000 100000` gives 2: 150,000 µs of processor time in each period of 100,000 µs.
+    /// Returns the quota in processors, rounded up; nil if the text of `cpu.max` begins with `max`, which means that
+    /// there is no quota, or cannot be read. For example, `150000 100000` gives 2: 150,000 µs of processor time in each
+    /// period of 100,000 µs.
     private static func parseQuotaProcessorCount(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),

@@ -101,19 +101,19 @@ package enum StartupCheck {
             // with any password: here the file's path.
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
-        func isUsable(_ property: KafkaProperties.Property) -> Bool {
+        func canCheck(_ property: KafkaProperties.Property) -> Bool {
             // If a property names a missing file or directory, check the property only with `requiresFiles`.
             KafkaPropertyFile(property).map { findings.shouldCheckFile($0.path) } ?? true
         }
         do {
-            for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(isUsable))
+            for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(canCheck))
             {
                 findings.add(
                     findConfigurationKey(of: fault.name, in: kafka, ("consumer", kafka.consumer)),
                     fault.reason
                 )
             }
-            for fault in Producer.findFaults(of: try configurationWithPresentFiles.producerProperties.filter(isUsable))
+            for fault in Producer.findFaults(of: try configurationWithPresentFiles.producerProperties.filter(canCheck))
             {
                 findings.add(
                     findConfigurationKey(of: fault.name, in: kafka, ("producer", kafka.producer)),
@@ -125,8 +125,9 @@ package enum StartupCheck {
         }
     }
 
-    /// Checks whether the configured memory is enough for the configured lanes, or for one lane. A number that is not
-    /// configured depends on the worker's machine, which may not be the machine of this check.
+    /// Checks whether the configured memory is enough for the configured number of lanes, or for one lane if no number
+    /// is configured. Checks nothing if no memory is configured: the worker then takes it from its machine, which may
+    /// not be the machine of this check.
     private static func checkMemory(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
         let worker = configuration.worker
         guard worker.memoryMebibytes > 0 else { return }
@@ -137,8 +138,8 @@ package enum StartupCheck {
         }
     }
 
-    /// Returns a fault if this machine gives too little memory to its worker's lanes. Also checks numbers that are not
-    /// configured.
+    /// Returns a fault if a worker on this machine has too little memory for its lanes. A number that is not configured
+    /// is taken from this machine.
     static func findMemoryFaults(of configuration: WorkerConfiguration) -> [(key: String, message: String)] {
         do {
             _ = try MemoryBudget(configuration, laneCount: WorkerSetup.laneCount(of: configuration))

@@ -1,14 +1,14 @@
 import CausewayCommandLine
 import Kafka
 
-/// Produces a few records to one topic and waits until all are acknowledged. Calls block. Use this object from one
-/// thread at a time.
+/// Produces a few records to one topic, and waits at most 15 s for their acknowledgements. Calls block. Use this object
+/// from one thread at a time.
 final class SynchronousProducer {
-    /// One record to produce. A value of nil writes a tombstone.
+    /// One record to produce. A value of nil writes a tombstone, which deletes the key from a compacted topic.
     typealias Record = (key: [UInt8], value: [UInt8]?)
 
     private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
-    // Closing the client cannot be interrupted, so a close may delay the worker's stop by this time.
+    // Closing the client cannot be interrupted, so it may delay the worker's stop by up to this time.
     private static let closeTimeoutMilliseconds: Int64 = 1_000
     /// A cancelled task stops its wait for acknowledgements after this time at the latest.
     private static let cancellationCheckIntervalMilliseconds: Int64 = 250
@@ -32,9 +32,10 @@ final class SynchronousProducer {
         client = nil
     }
 
-    /// Produces the records, and waits until Kafka has acknowledged all of them.
+    /// Produces the records, and waits for Kafka's acknowledgements of all of them.
     ///
-    /// - Throws: an error if any record is not acknowledged. Kafka may still have written some or all of the records.
+    /// - Throws: an error if any record is not acknowledged within 15 s, or before the task is cancelled. Kafka may
+    ///   still have written some or all of the records.
     func produce(_ records: [Record]) throws(KafkaError) {
         do throws(KafkaError) {
             try produceAndWait(records)
@@ -62,9 +63,9 @@ final class SynchronousProducer {
         }
         var (acknowledgedCount, failureCode) = (0, Int32(-1))
         var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.cancellationCheckIntervalMilliseconds
-        var isDone = false
-        while !isDone, remainingFlushCount > 0, !Task.isCancelled {
-            isDone = producer.flush(timeoutMilliseconds: Self.cancellationCheckIntervalMilliseconds) { _, code, _ in
+        var isFlushed = false
+        while !isFlushed, remainingFlushCount > 0, !Task.isCancelled {
+            isFlushed = producer.flush(timeoutMilliseconds: Self.cancellationCheckIntervalMilliseconds) { _, code, _ in
                 if code == 0 { acknowledgedCount += 1 } else { failureCode = code }
             }
             remainingFlushCount -= 1

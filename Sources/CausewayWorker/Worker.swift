@@ -15,7 +15,7 @@ import Synchronization
 /// ``run()`` returns when the worker has stopped on request, and throws if the worker cannot start or cannot continue.
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
 package final class Worker: Service {
-    /// How long closing the producer may take if the worker could not start.
+    /// The longest time that closing the producer may take if the worker could not start.
     static let closeTimeoutMilliseconds: Int64 = 5_000
 
     let setup: WorkerSetup
@@ -28,8 +28,8 @@ package final class Worker: Service {
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: the configuration is never read again.
-    ///   - events: the object in which `logger` counts its lost lines.
-    ///   - version: the release, as the worker shows it.
+    ///   - events: summarizes the log lines for /statusz; `logger` counts its lost lines there.
+    ///   - version: the worker's version, which its metrics and /statusz show.
     /// - Throws: a fault in the configuration or in a file that it names, for example a key, a certificate or shapes.
     ///   Faults of librdkafka's properties show only in ``run()``.
     package init(
@@ -59,8 +59,8 @@ package final class Worker: Service {
         setup.metricRegistry.condition.change { $0.areSigningKeysLoaded = true }
     }
 
-    /// Reads the configuration again and applies the keys that a running worker can change. If the
-    /// configuration has a fault, logs the fault and applies nothing.
+    /// Reads the configuration again and applies the keys that a running worker can change. If the configuration has a
+    /// fault, logs the fault and applies nothing. Does nothing if the worker has no `source`.
     package func reload() async { await configurationReloader?.reload() }
 
     /// Ends a graceful shutdown early: waits no longer for records in flight. The offsets of settled records are

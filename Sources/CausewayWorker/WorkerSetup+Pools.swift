@@ -8,7 +8,8 @@ import Reactor
 
 /// Makes the pools of connections to APNs, the sources of their provider tokens, and the labels of the metrics.
 extension WorkerSetup {
-    /// Makes one token source for each key. All apps and environments with the same key share its source.
+    /// Makes one source of provider tokens for each signing key. All apps and environments with the same key share its
+    /// source.
     static func makeTokenSources(
         _ configuration: WorkerConfiguration
     ) throws -> [ConfiguredSigningKey: ProviderTokenSource] {
@@ -22,7 +23,7 @@ extension WorkerSetup {
         return tokenSources
     }
 
-    /// Makes the labels of the metrics, which name the signing keys by their ids.
+    /// Makes the labels of the metrics, in which a signing key is named by its id.
     static func makeLabels(
         _ configuration: WorkerConfiguration,
         tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
@@ -45,11 +46,13 @@ extension WorkerSetup {
         )
     }
 
-    /// Makes the limits for connections to APNs from the whole process: for all connections, and for those to one
-    /// address. Both limits allow each pool of each lane twice `connectionsPerPool`. A pool never has more: it has at
-    /// most `connectionsPerPool` connections, and as many retired ones that these replace. So below 4,096 connections,
-    /// no app uses up the connections of another. (R22) Each limit is at least the default of ``ConnectionBudget``, and
-    /// at most 4,096. A pool's only connection is never refused.
+    /// Makes the limits on this process's connections to APNs: in total, and to one address. Both limits have room for
+    /// all connections that the pools of all lanes may have at one time: for each pool `connectionsPerPool`, and as
+    /// many retired ones. So no app uses up the connections of another. (R22) No limit is below the default of
+    /// ``ConnectionBudget``.
+    ///
+    /// Exception: ``ConnectionBudget`` permits no limit above 4,096. If the pools want more, some get only one
+    /// connection each: a pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int, connectionsPerPool: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         let neededCount = 2 * poolCount * connectionsPerPool

@@ -3,7 +3,7 @@ import CausewayConfiguration
 import Logging
 import Observability
 
-/// Warns of files with secrets that other users of the machine can read.
+/// Logs a warning for each file that has a secret and that other users of the machine can read.
 extension WorkerSetup {
     static func warnOfKeysReadableByOthers(
         _ keys: [ConfiguredSigningKey],

@@ -8,9 +8,10 @@ import Logging
 import Observability
 import Redis
 
-/// Passes the configuration on to the lanes, their cores and the Kafka thread, at the start and at each reload.
+/// Makes the settings of the lanes, their cores and the Kafka thread from the configuration. After a reload, gives the
+/// lanes their new settings.
 extension WorkerSetup {
-    /// Makes the settings that a running lane can take, without the contracts of the apps.
+    /// Makes the settings that can change while a lane runs. The caller adds the contracts of the apps.
     static func makeReloadableSettings(_ configuration: WorkerConfiguration) -> ReloadableSettings {
         let worker = configuration.worker
         var settings = ReloadableSettings(appCount: configuration.apps.count)
@@ -27,8 +28,8 @@ extension WorkerSetup {
         return settings
     }
 
-    /// Makes the configuration of the lanes' cores. `init` adds the contracts, and the limits that follow from the
-    /// memory budget.
+    /// Makes the configuration of the core `Delivery`, which is the same for all lanes. `WorkerSetup.init` adds the
+    /// apps' contracts, and the limits that follow from the memory budget.
     static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         var deliveryConfiguration = DeliveryConfiguration(
             apps: configuration.apps.map { app in
@@ -57,12 +58,14 @@ extension WorkerSetup {
             seed: deliveryConfiguration.seed
         )
         audiencesConfiguration.commandsTopic = deliveryConfiguration.commandsTopic
-        audiencesConfiguration.consumerSessionMilliseconds = Int64(configuration.kafka.sessionTimeoutMilliseconds)
+        audiencesConfiguration.consumerSessionTimeoutMilliseconds = Int64(
+            configuration.kafka.sessionTimeoutMilliseconds
+        )
         if case .cluster = redisConfiguration.topology { audiencesConfiguration.hasSeveralStoreServers = true }
         for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
             audiencesConfiguration.channelRules[UInt16(index)] =
-                ChannelRule(patterns: app.channels.audiences, environments: environments)
+                AudienceChannelRule(patterns: app.channels.audiences, environments: environments)
         }
         audiencesConfiguration.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(
             configured: audiencesConfiguration.fanoutRecordsMax
@@ -130,16 +133,17 @@ extension WorkerSetup {
         }
     }
 
-    /// The contract with which each app starts; nil for an app without shapes.
+    /// The contract of each app when the worker starts; nil for an app without shapes.
     var initialContracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes.
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. Tells the lifetime keeper
+    /// whether any policy limits lifetimes.
     ///
     /// - Parameters:
     ///   - configuration: has all apps with which the worker started, also those that the reloaded file no longer
     ///     names.
     ///   - contracts: the contract of each app of `configuration`. This method does not read the files of shapes,
-    ///     because the file of an app that is no longer named may be gone.
+    ///     because the file of an app may be missing if the reloaded configuration no longer names the app.
     func offerSettings(of configuration: WorkerConfiguration, contracts: [ContractRule?]) {
         var settings = Self.makeReloadableSettings(configuration)
         for (index, contract) in contracts.enumerated() { settings.apps[index].contract = contract }

@@ -9,8 +9,8 @@ import Observability
 import Reactor
 import Redis
 
-/// The parts from which the worker's threads are built. `init` makes most of them, so that most faults show before any
-/// thread starts.
+/// The parts from which the worker's threads are built. `init` makes most of them, so that most faults of the
+/// configuration show before any thread starts.
 ///
 /// `@unchecked Sendable` is correct: the values do not change after `init`, and the objects are `Sendable`. The
 /// compiler cannot know this, because the type ``PoolConfiguration`` is not declared `Sendable`.
@@ -33,9 +33,9 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     let storeWatchMailbox = StoreWatchMailbox()
-    /// The lanes' requests to the channel keeper. A full buffer discards new requests, but none is lost for good: a
-    /// request for a channel comes again with a later command, and the keeper's daily comparison finds an audience's
-    /// end.
+    /// The lanes' requests to the channel keeper. The buffer has as many places as ``ChannelRequestQueues``. A full
+    /// buffer discards new requests. Such a loss does no harm: lanes repeat requests, and the keeper's daily comparison
+    /// with APNs' list of channels finds ended audiences.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -90,7 +90,8 @@ struct WorkerSetup: @unchecked Sendable {
         warnOfSecretsReadableByOthers(configuration)
     }
 
-    /// Returns how many lanes a worker with this configuration has on this machine.
+    /// Returns how many lanes a worker with this configuration has on this machine: `worker.lanes` or, if that is 0,
+    /// one for each processor, at most 256.
     static func laneCount(of configuration: WorkerConfiguration) -> Int {
         configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
     }
@@ -116,7 +117,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Makes the keeper of the audiences' channels; nil if no app may have channels.
+    /// Makes the keeper of the audiences' channels; nil if no app may have channels. Also notes in the channel status
+    /// which pools have configured channels.
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (status, log, labels) = (metricRegistry.channelStatus, log, metricRegistry.labels)
         let apps = configuration.apps
@@ -156,10 +158,11 @@ struct WorkerSetup: @unchecked Sendable {
         try ClockWatch(redis: redisConfiguration, wallClock: wallClock, condition: metricRegistry.condition, log: log)
     }
 
-    /// Makes the actor that notices a loss of data in Redis.
+    /// Makes the actor that notices when Redis has lost data.
     ///
     /// - Parameters:
-    ///   - channelKeeper: learns that a cluster may have lost hashes of audiences; nil if no app may have channels.
+    ///   - channelKeeper: is told if a Redis Cluster may have lost hashes of audiences; nil if no app may have
+    ///     channels.
     ///   - onFault: called if `redis.mode` is not `cluster`, although the Redis server belongs to a cluster.
     func makeStoreWatch(
         _ channelKeeper: ChannelKeeper?,
@@ -183,7 +186,8 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// Passes the channel keeper's response to all lanes, not only to the one that sent the request: all lanes may have
-    /// commands or broadcasts that wait for this channel.
+    /// commands or broadcasts that wait for this channel. Does nothing if the configuration does not have the request's
+    /// app.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
         let (name, content): (String, LaneChannelResponse.Content) =
             switch response {
@@ -191,12 +195,12 @@ struct WorkerSetup: @unchecked Sendable {
                 (
                     entry.environment,
                     AudienceChannel(entry).map(LaneChannelResponse.Content.channel)
-                        ?? .refused(isRegistryComplete: true)
+                        ?? .failed(isRegistryComplete: true)
                 )
             case .endNoted(let environment): (environment, .endNoted)
             case .lookedUp(let environment, let isFound): (environment, .lookedUp(isFound: isFound))
             case .failed(let environment, _, let isRegistryComplete):
-                (environment, .refused(isRegistryComplete: isRegistryComplete))
+                (environment, .failed(isRegistryComplete: isRegistryComplete))
             }
         guard let appIndex = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == name })

@@ -1,7 +1,7 @@
 /// Tells the core that time has passed. The shell calls ``endBatch(now:)`` and then ``advance(now:)`` after each batch
 /// of records. It also calls `advance` at ``nextDueMilliseconds``.
 extension Delivery {
-    /// Ends a batch of `receive` calls. Each activity that got a command in the batch, and has no current one, now
+    /// Ends a batch of `receive` calls. Each activity that got a command in the batch, and has no current command, now
     /// begins its next command or waits. `receive` itself begins no command, so that newer states of the batch first
     /// replace older ones.
     public mutating func endBatch(now: Moment) {
@@ -9,16 +9,17 @@ extension Delivery {
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
-    /// current command. Also does the other work that is due: repeats paused store calls and failed outgoing records,
-    /// defers commands, ends reading ahead, ends the wait of reread commands to audiences, and frees unused blocks.
+    /// current command. Also does the other work that is due: ends the pauses of store calls and outgoing records, ends
+    /// or resumes reading ahead, decides whether reread commands to audiences still wait, reviews the commands that
+    /// wait for pools, and deallocates unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPausesIfDue(now: now)
         advanceReadAhead(now: now)
         updateHandoverWait()
-        // This due time only wakes the lane, so clear it when it is over. The check itself (`checkReadAheadEnd`) runs
-        // when the shell next asks for a store call or a push. If the lane must read ahead further, the check sets a
-        // new due time.
+        // This due time only wakes the lane, so clear it when it has passed. The check itself (`checkReadAheadEnd`)
+        // runs when the shell next asks for a store call or a push. If the lane must read ahead further, the check sets
+        // a new due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStoreCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateUnusedBlocks(now: now)

@@ -15,7 +15,7 @@ import Synchronization
 /// 2. The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
 /// 3. The command gets an outcome, and the core produces its result. If Redis must know the outcome, the call `settle`
 ///    writes it there. A superseded command may be counted instead, without a result (`SupersededCount`).
-/// 4. When all of this is acknowledged, the record's offset is settled in the ledger of its partition.
+/// 4. When the result and the call are acknowledged, the record's offset is settled in the ledger of its partition.
 ///
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait before
@@ -28,7 +28,7 @@ public struct Delivery: ~Copyable {
     /// Only ``apply(_:)`` changes the configuration.
     public private(set) var configuration: DeliveryConfiguration
     var random: SplitMix64
-    /// The maximum bytes of the id that is made for a command without one.
+    /// The maximum bytes of a default id, which a command without an id gets (`DefaultCommandIdentifier`).
     let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
 
@@ -42,7 +42,8 @@ public struct Delivery: ~Copyable {
     /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
-    /// The fault of a command that Redis held and that cannot be read, until the shell takes it; nil: there is none.
+    /// The fault of a held command that could not be read; nil: there is none, or the shell has taken it
+    /// (`takeHeldCommandFault`).
     var heldCommandFault: Fault?
     var readAhead: ReadAhead
     var storeOutageWatch = OutageWatch()
@@ -87,11 +88,14 @@ public struct Delivery: ~Copyable {
     var countersByApp: [AppCounters]
     /// How often the alert of an older command moved to a newer state.
     public internal(set) var carriedAlertCount: UInt64 = 0
-    /// When unused blocks were last deallocated, a monotonic time.
+    /// When `deallocateUnusedBlocks` last deallocated free chunks, a monotonic time; 0: never.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
     /// The number of records that cannot continue before Redis replies. A record whose outcome is only recorded in
-    /// Redis does not count (`StoreTicket.Purpose.isAwaited`). Raised when a call is queued and lowered by its reply
-    /// (`Delivery+Store`), for tombstones in `Delivery+Receive` and `Delivery+Settling`.
+    /// Redis does not count (`StoreTicket.Purpose.isAwaited`).
+    ///
+    /// Raised when a call is queued and lowered when the call ends (`Delivery+Store`). For a tombstone: raised in
+    /// `Delivery+Receive`, lowered in `Delivery+Settling`. `Delivery+HeldBackRegistrations` lowers it while it holds
+    /// back a call, and `Delivery+Memberships` raises it for a call that Redis had no room for.
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -107,9 +111,9 @@ public struct Delivery: ~Copyable {
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
         // Receiving stops at `activityCountThatStopsReceiving` activities. But each record in the lane may still add
-        // one: for example, a registration may release a held command of an activity that the lane does not have. (It
-        // may release several starts, one after another. But while the lane has many activities, it frees the activity
-        // of each finished start before the next start comes.)
+        // one: for example, a registration may release a held command of an activity that the lane does not have. (A
+        // registration may release several starts, one after another. But a lane with many activities frees the
+        // activity of each finished start before the next start comes.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time.
         let callsMax = recordsMax * 4
@@ -135,7 +139,7 @@ public struct Delivery: ~Copyable {
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// them are for activities with records. The other half is for activities that only wait, for example for the end
     /// of the spacing after their last push. `mayKeepSlot` keeps these within their half, so waits alone do not stop
-    /// the lane. After a revocation, activities whose commands were dropped may stop it for a short time.
+    /// the lane. After a revocation, activities whose commands were dropped may stop the lane for a short time.
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -168,8 +172,8 @@ public struct Delivery: ~Copyable {
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of
     /// activities. (R4)
     ///
-    /// Known issue (K17): in a cluster, the commands that wait for one server can fill the lane. Then commands of other
-    /// servers wait too.
+    /// Known issue (K17): in a Redis cluster, the commands that wait for one server can fill the lane. Then commands of
+    /// other servers wait too.
     public var canReceive: Bool {
         !records.isFull && usedBlockBytes < configuration.usedBlockBytesMax && !isBlockMemoryFull
             && activities.count < Self.activityCountThatStopsReceiving(configuration)

@@ -1,6 +1,6 @@
 extension DocumentValue {
-    /// The value as YAML 1.2. Objects, and arrays of objects, are in block style. Texts and other arrays are written as
-    /// JSON, because JSON is valid YAML.
+    /// The value as YAML 1.2. An object with members is in block style, and so is an array that has such an object. All
+    /// other values are written as JSON, because JSON is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
     /// Returns the value as YAML that follows `key:`. The text begins with a space if it continues the line of the key,
@@ -9,12 +9,13 @@ extension DocumentValue {
         let lineStart = "\n" + String(repeating: " ", count: indentation)
         switch self {
         case .object(let members) where !members.isEmpty:
-            return members.map { "\(lineStart)\(Self.key($0.name)):\($0.value.yaml(indentation: indentation + 2))" }
+            return members.map { "\(lineStart)\(Self.keyText($0.name)):\($0.value.yaml(indentation: indentation + 2))" }
                 .joined()
         case .array(let elements) where elements.contains { !$0.members.isEmpty }:
             return
                 elements.map { element in
-                    // The first key of an element is on the same line as the element's dash.
+                    // The first key of an element is on the line of the element's dash. So remove the line end before
+                    // the key.
                     "\(lineStart)- "
                         + String(element.yaml(indentation: indentation + 2).trimmingPrefix { $0 == "\n" || $0 == " " })
                 }
@@ -24,7 +25,7 @@ extension DocumentValue {
         }
     }
 
-    private static func key(_ name: String) -> String {
+    private static func keyText(_ name: String) -> String {
         let isPlain =
             name.first.map { $0.isLetter || $0 == "$" } ?? false
             && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "$_-".contains($0)) }

@@ -52,12 +52,12 @@ extension DocumentValue {
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. An array or object without deep nesting
-    /// (`mayBeOnOneLine`) is on one line if it has at most `lineCharactersMax` characters.
+    /// The value as JSON. Each level is indented by two spaces. An array or object is on one line if its values are
+    /// simple enough (`mayBeOnOneLine`), and the line is not too long (`lineCharactersMax`).
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// An array or object is on one line only up to this number of characters. The line's indentation counts; the key
-    /// before the value does not.
+    /// An array or object is on one line only up to this number of characters. The line's indentation counts, but not
+    /// the key before the value: with a short key, the line still has at most about 120 characters.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {
@@ -78,7 +78,7 @@ extension DocumentValue {
         }
     }
 
-    /// Whether the value may be written on one line. It may if it is one of these:
+    /// Whether the value may be written on one line. True if the value is one of these:
     /// - a scalar: a string, number or boolean, or null
     /// - an array of scalars
     /// - an object of at most three members, and each value is a scalar or an array of scalars

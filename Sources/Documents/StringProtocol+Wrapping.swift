@@ -1,6 +1,6 @@
 extension StringProtocol {
-    /// Returns the words of the text in lines of at most `charactersMax` characters. A longer word has a line of
-    /// its own.
+    /// Returns the words of the text in lines of at most `charactersMax` characters. A longer word is not split: it has
+    /// a line of its own.
     package func wrapped(toCharacters charactersMax: Int) -> [String] {
         var lines: [String] = []
         for word in split(whereSeparator: \.isWhitespace) {

@@ -15,8 +15,8 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
 /// - Returns: whether a broker has responded.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // Wait for each response longer than for the previous one, up to 5 s. A later response is discarded. If every wait
-    // were half a second, a broker that needs two seconds would never seem to respond.
+    // Wait for each response longer than for the previous one, up to 5 s. A response that comes after its wait is
+    // discarded. If every wait were half a second, a broker that needs two seconds would never seem to respond.
     var requestTimeoutMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
@@ -34,12 +34,12 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
 
 extension Producer {
     /// Whether a broker has responded since the producer was made.
-    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
+    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(client) }
 }
 
 extension Consumer {
     /// Whether a broker has responded since the consumer was made.
-    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(handle) }
+    public var hasReachedBroker: Bool { isOpen && Kafka.hasReachedBroker(client) }
 }
 
 extension TopicAdministrator {
@@ -50,7 +50,7 @@ extension TopicAdministrator {
     /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
-        return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
+        return Kafka.awaitBroker(client, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
     }
 }
 
@@ -62,6 +62,6 @@ extension PartitionReader {
     /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
-        return Kafka.awaitBroker(handle, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
+        return Kafka.awaitBroker(client, timeoutMilliseconds: timeoutMilliseconds, whileWaiting)
     }
 }

@@ -34,8 +34,8 @@ public struct BrokerStatistics: Equatable, Sendable {
             guard let awaitedCount = json.number(of: "\"waitresp_cnt\":", from: end),
                 let silenceMicroseconds = json.number(of: "\"rxidle\":", from: end)
             else {
-                // This release of librdkafka does not report when a broker last sent something. So a connection is
-                // enough.
+                // This release of librdkafka does not report when a broker last sent something. So every connection
+                // that is up counts as one that has received something lately.
                 hasReceivedLately = true
                 continue
             }
@@ -64,7 +64,7 @@ public struct BrokerStatistics: Equatable, Sendable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Returns the index after the first occurrence of a text at `start` or later.
+    /// Returns the index after the first occurrence of a text at `start` or later; nil if there is none.
     ///
     /// - Parameter rareIndex: the index of a letter of the text that is rare in these bytes. `memchr` looks for it.
     fileprivate func endIndex(of text: StaticString, rareIndex: Int, from start: Int) -> Int? {
@@ -85,7 +85,7 @@ extension UnsafeRawBufferPointer {
         return memcmp(base + start, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// Returns the number after the first occurrence of a key at `start` or later.
+    /// Returns the number after the first occurrence of a key at `start` or later; nil if there is none.
     fileprivate func number(of key: StaticString, from start: Int) -> Int64? {
         guard let end = endIndex(of: key, rareIndex: 1, from: start) else { return nil }
         let digits = self[end...]

@@ -54,7 +54,7 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // The value is not needed, so pass no buffer for it. librdkafka writes its size to `size` in any case.
+        // The value is not needed, so pass no buffer for it. librdkafka writes the value's size to `size` in any case.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
@@ -79,8 +79,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`, which registers callbacks and the context that they get. These are pointers, so
-    /// they cannot be properties, whose values are texts.
+    /// Passes the handle to `body`, which registers callbacks and the context that they get. Callbacks and context are
+    /// pointers, so they cannot be properties, whose values are texts.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }

@@ -1,7 +1,7 @@
 import CRdkafka
 
 extension Consumer {
-    /// The longest single wait inside `close`, after which the deadline is checked again.
+    /// The longest wait of one poll inside `close`. The deadline is checked between two polls.
     private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// Closes the consumer: gives the partitions back through `partitionsRevoked`, commits, leaves the group and frees
@@ -25,7 +25,7 @@ extension Consumer {
         topics.destroyHandles()
         offsetCommits.destroyQueue()
         rd_kafka_queue_destroy(queue)
-        let closeResult = destroy(handle, until: deadline)
+        let closeResult = destroy(client, until: deadline)
         if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() } else { topics.freeNames() }
         return closeResult
     }
@@ -50,11 +50,11 @@ extension Consumer {
     /// Polls the queue meanwhile: librdkafka leaves the group in the background, and calls `partitionsRevoked` during a
     /// poll.
     private func leaveGroup(until deadline: Deadline) -> Bool {
-        if let error = rd_kafka_consumer_close_queue(handle, queue) {
+        if let error = rd_kafka_consumer_close_queue(client, queue) {
             // After a fatal error the consumer is no member any more, so there is no group to leave.
             return KafkaError(consuming: error).isFatal
         }
-        while rd_kafka_consumer_closed(handle) == 0 {
+        while rd_kafka_consumer_closed(client) == 0 {
             if deadline.hasPassed { return false }
             _ = poll(timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.pollTimeoutMilliseconds))
         }

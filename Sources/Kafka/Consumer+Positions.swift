@@ -26,18 +26,18 @@ extension Consumer {
         }
         // Ignore the result, usually a timeout error: the timeout is 0, but the queued requests have already woken the
         // threads. After any other error, the threads still notice the room within a second.
-        _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
+        _ = list.withPointer { rd_kafka_offsets_for_times(client, $0, 0) }
     }
 
     /// Stops fetching these partitions. Skips partitions that are not assigned or already paused. Frequent pauses are
     /// expensive: records that were fetched and not polled are discarded, and are fetched again after `resume`.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
-        let changedPartitions = Set(partitions).intersection(assignment).subtracting(pausedPartitions)
-        guard !changedPartitions.isEmpty else { return }
-        let list = PartitionList(changedPartitions, of: topics)
-        list.withPointer { _ = rd_kafka_pause_partitions(handle, $0) }
-        for (isPaused, partition) in zip(list.map { $0.err == RD_KAFKA_RESP_ERR_NO_ERROR }, changedPartitions)
+        let unpausedPartitions = Set(partitions).intersection(assignment).subtracting(pausedPartitions)
+        guard !unpausedPartitions.isEmpty else { return }
+        let list = PartitionList(unpausedPartitions, of: topics)
+        list.withPointer { _ = rd_kafka_pause_partitions(client, $0) }
+        for (isPaused, partition) in zip(list.map { $0.err == RD_KAFKA_RESP_ERR_NO_ERROR }, unpausedPartitions)
         where isPaused {
             pausedPartitions.insert(partition)
         }
@@ -57,11 +57,11 @@ extension Consumer {
     /// are not paused are skipped.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
-        let changedPartitions = Set(partitions).intersection(pausedPartitions)
-        guard !changedPartitions.isEmpty else { return }
-        PartitionList(changedPartitions, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
-        pausedPartitions.subtract(changedPartitions)
-        seekToWakeFetching(changedPartitions)
+        let resumedPartitions = Set(partitions).intersection(pausedPartitions)
+        guard !resumedPartitions.isEmpty else { return }
+        PartitionList(resumedPartitions, of: topics).withPointer { _ = rd_kafka_resume_partitions(client, $0) }
+        pausedPartitions.subtract(resumedPartitions)
+        seekToWakeFetching(resumedPartitions)
     }
 
     /// Wakes the threads that fetch the resumed partitions, with a seek: to the offset that `pause(_:rewindingTo:)`
@@ -78,7 +78,7 @@ extension Consumer {
             continuationOffsets[partition] = position
             // Ignore the error. With the timeout 0, the call only queues the seek, and fails only for an empty list or
             // a client that is no consumer.
-            rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
+            rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(client, $0, 0) })
         }
     }
 
@@ -87,7 +87,7 @@ extension Consumer {
     private func readPositions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
-            _ = rd_kafka_position(handle, pointer)
+            _ = rd_kafka_position(client, pointer)
             for (index, partition) in partitions.enumerated() {
                 if let offset = rewoundOffsets[partition] { pointer.pointee.elems[index].offset = offset }
             }
@@ -99,7 +99,10 @@ extension Consumer {
     /// until the seek is done, at most `requestTimeoutMilliseconds`.
     ///
     /// Also starts a partition that has stopped after an error. With the eager protocol, this needs a new assignment of
-    /// all partitions: the others continue at their positions, but librdkafka fetches their unpolled records again.
+    /// all partitions: the other partitions continue at their positions, but librdkafka fetches their unpolled records
+    /// again.
+    ///
+    /// - Returns: why the seek failed; nil if it succeeded.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -108,11 +111,12 @@ extension Consumer {
         return error
     }
 
-    /// Seeks. If librdkafka refuses, because the partition has stopped after an error, assigns the partition again.
+    /// Seeks. If librdkafka refuses because the partition has stopped after an error, assigns the partition again: with
+    /// the eager protocol, together with all others.
     private func performSeek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let list = PartitionList(capacity: 1)
         list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
-        let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestTimeoutMilliseconds) }
+        let error = list.withPointer { rd_kafka_seek_partitions(client, $0, Self.requestTimeoutMilliseconds) }
         if let error { return KafkaError(consuming: error) }
         let code = list.withPointer { $0.pointee.elems.pointee.err }
         switch code {
@@ -125,13 +129,14 @@ extension Consumer {
 
     /// Removes the partition in the list from the assignment, and adds it again at the offset in the list.
     private func reassign(_ list: borrowing PartitionList) -> KafkaError? {
-        if let error = list.withPointer({ rd_kafka_incremental_unassign(handle, $0) }) {
+        if let error = list.withPointer({ rd_kafka_incremental_unassign(client, $0) }) {
             return KafkaError(consuming: error)
         }
-        return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
+        return list.withPointer { rd_kafka_incremental_assign(client, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again: `partition` at `position`, the others where they are.
+    /// Assigns all partitions again: `partition` at `position`, the other partitions at the positions that they have
+    /// now.
     ///
     /// Resumes the paused partitions before the assignment, and pauses them again after it. If a partition were paused
     /// during the assignment, librdkafka would forget the pause without starting the partition, and a later `resume`
@@ -142,17 +147,17 @@ extension Consumer {
         let formerlyPausedPartitions = pausedPartitions
         if !formerlyPausedPartitions.isEmpty {
             PartitionList(formerlyPausedPartitions, of: topics)
-                .withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+                .withPointer { _ = rd_kafka_resume_partitions(client, $0) }
             pausedPartitions = []
         }
-        let assignCode = allPositions.withPointer { rd_kafka_assign(handle, $0) }
+        let assignCode = allPositions.withPointer { rd_kafka_assign(client, $0) }
         pause(Array(formerlyPausedPartitions))
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
-    /// Returns where partitions continue in a new assignment. librdkafka itself knows a position only after a record
-    /// was polled. Before that, the position comes from the last `resume`, `seek` or assignment, so that the partition
-    /// does not begin at its committed offset again.
+    /// Returns where partitions continue in a new assignment, and notes the known offsets in `continuationOffsets`.
+    /// librdkafka itself knows a position only after a record was polled. Before that, the position comes from the last
+    /// `resume`, `seek` or assignment, so that the partition does not begin at its committed offset again.
     ///
     /// A position that is not known at all stays unset. librdkafka then asks the group's coordinator for the committed
     /// offset.
@@ -181,7 +186,7 @@ extension Consumer {
             logEndOffset: Int64(RD_KAFKA_OFFSET_INVALID)
         )
         let code = rd_kafka_get_watermark_offsets(
-            handle,
+            client,
             topics.name(of: partition.topic),
             partition.partition,
             &watermarks.logStartOffset,
@@ -193,7 +198,7 @@ extension Consumer {
     /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
     /// fetched, `watermarks` has no end, or an old one.
     ///
-    /// - Returns: the ends of those partitions that have a leader and for which it responded.
+    /// - Returns: the log ends of those partitions whose leader has responded.
     public func fetchLogEndOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
@@ -210,7 +215,7 @@ extension Consumer {
         return logEndOffsets
     }
 
-    /// Asks the leaders of partitions for the offsets at `timestamp`, and waits for them. `timestamp` is UNIX
+    /// Asks the leaders of partitions for the offsets at `timestamp`, and waits for the responses. `timestamp` is UNIX
     /// milliseconds, or a logical position such as the log's end.
     ///
     /// Leaves out partitions without a leader: for one of them, `rd_kafka_offsets_for_times` would wait for its whole
@@ -232,7 +237,7 @@ extension Consumer {
             list.add(topics.name(of: partition.topic), partition.partition, offset: timestamp)
         }
         let remainingMilliseconds = deadline.remainingMilliseconds(atMost: timeoutMilliseconds)
-        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, remainingMilliseconds) }
+        let code = list.withPointer { rd_kafka_offsets_for_times(client, $0, remainingMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         return zip(partitionsWithLeader, list.map { (code: $0.err, offset: $0.offset) })
             .map { (partition: $0, code: $1.code, offset: $1.offset) }
@@ -245,8 +250,8 @@ extension Consumer {
     ) throws(KafkaError) -> [TopicPartition] {
         guard !partitions.isEmpty else { return [] }
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        // Without a topic, this asks for all topics of this consumer.
-        let code = rd_kafka_metadata(handle, 0, nil, &metadata, deadline.remainingMilliseconds(atMost: .max))
+        // Without a topic, librdkafka asks for all topics of this consumer.
+        let code = rd_kafka_metadata(client, 0, nil, &metadata, deadline.remainingMilliseconds(atMost: .max))
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         var partitionsWithLeader: Set<TopicPartition> = []
@@ -267,7 +272,7 @@ extension Consumer {
     public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &metadata, timeoutMilliseconds)
+        let code = rd_kafka_metadata(client, 0, topics.handle(of: topic), &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         var count = 0
@@ -355,7 +360,7 @@ extension Consumer {
     ) throws(KafkaError) -> [Result<Int64?, KafkaError>] {
         precondition(isOpen)
         let list = PartitionList(partitions, of: topics)
-        let code = list.withPointer { rd_kafka_committed(handle, $0, timeoutMilliseconds) }
+        let code = list.withPointer { rd_kafka_committed(client, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         return zip(partitions, list.map { (code: $0.err, offset: $0.offset) })
             .map { partition, element in

@@ -15,9 +15,9 @@ func rebalanceCallback(
 
 extension Consumer {
     /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
-    var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
+    var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(client), "COOPERATIVE") == 0 }
 
-    /// Handles an assignment or a revocation.
+    /// Handles an assignment or a revocation. If the rebalance failed, revokes all partitions.
     ///
     /// - Parameter partitions: with the cooperative protocol, the partitions that are added or removed; with the eager
     ///   protocol, all partitions.
@@ -50,9 +50,9 @@ extension Consumer {
         }
         handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            setPendingErrorIfFailed(rd_kafka_incremental_assign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_incremental_assign(client, partitions))
         } else {
-            setPendingErrorIfFailed(rd_kafka_assign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_assign(client, partitions))
         }
     }
 
@@ -60,8 +60,8 @@ extension Consumer {
     /// arrives. Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     ///
     /// If `auto.offset.reset` is `error`, a partition without a committed offset must be read from its beginning:
-    /// - With the eager protocol, this method sets the beginning as the position, because later this would need a new
-    ///   assignment of all partitions.
+    /// - With the eager protocol, this method sets the beginning as the position, because a later `seek` would need a
+    ///   new assignment of all partitions.
     /// - With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
@@ -72,7 +72,7 @@ extension Consumer {
         let timeoutMilliseconds =
             closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
             ?? Self.requestTimeoutMilliseconds
-        let code = rd_kafka_committed(handle, committedList, timeoutMilliseconds)
+        let code = rd_kafka_committed(client, committedList, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingErrorIfFailed(code) }
         let reportsUnknownPositions = reportsUnknownPositions
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
@@ -118,7 +118,7 @@ extension Consumer {
     private var reportsUnknownPositions: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
-        return rd_kafka_conf_get(rd_kafka_conf(handle), "auto.offset.reset", &value, &size) == RD_KAFKA_CONF_OK
+        return rd_kafka_conf_get(rd_kafka_conf(client), "auto.offset.reset", &value, &size) == RD_KAFKA_CONF_OK
             && strcmp(value, "error") == 0
     }
 
@@ -128,7 +128,7 @@ extension Consumer {
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
         isCooperative: Bool
     ) {
-        let isLost = rd_kafka_assignment_lost(handle) != 0
+        let isLost = rd_kafka_assignment_lost(client) != 0
         let removedPartitions = isCooperative ? subscribedPartitions(in: partitions) : Array(assignment)
         if !removedPartitions.isEmpty {
             handler?.partitionsRevoked(removedPartitions, areLost: isLost)
@@ -152,9 +152,9 @@ extension Consumer {
             continuationOffsets[partition] = nil
         }
         if isCooperative {
-            setPendingErrorIfFailed(rd_kafka_incremental_unassign(handle, partitions))
+            setPendingErrorIfFailed(rd_kafka_incremental_unassign(client, partitions))
         } else {
-            setPendingErrorIfFailed(rd_kafka_assign(handle, nil))
+            setPendingErrorIfFailed(rd_kafka_assign(client, nil))
         }
     }
 

@@ -12,14 +12,14 @@ public protocol ConsumerHandler: AnyObject {
     ///   only the new ones. May be empty.
     func partitionsAssigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that this consumer gives up or has lost. The handler stops new work, and lets work in flight
-    /// finish within its drain time. When the handler returns, the consumer commits the stored offsets and gives the
-    /// partitions up.
+    /// Handles partitions that this consumer gives up or has lost. The handler stops new work for them, and may wait
+    /// until work in flight is finished. When the handler returns, the consumer commits the stored offsets, unless the
+    /// partitions are lost, and gives the partitions up.
     ///
     /// The handler may call `storeOffset`, `watermarks` and `pause`, and no other method. With the eager protocol, each
     /// rebalance begins with the revocation of all partitions of this consumer.
     ///
-    /// - Parameter areLost: whether the group may already have given the partitions to others. If so, the consumer
+    /// - Parameter areLost: whether the group may already have given the partitions to others. If true, the consumer
     ///   commits no offset, so the handler need not wait for anything.
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool)
 }
@@ -50,22 +50,22 @@ public enum ConsumerEvent: ~Copyable {
 /// consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
     /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the
-    /// time is short. If no acknowledgement comes in this time, the next owner may read records again that were already
-    /// done.
+    /// time is short. If no acknowledgement comes in this time, the next owner may read records again whose work is
+    /// already done.
     public static let revokeCommitTimeoutMilliseconds: Int64 = 5_000
-    /// The time limit of calls that wait for a broker, unless the call has a limit of its own. Meanwhile the polling
-    /// thread gets no records.
+    /// The time limit of calls that wait for a broker, unless the call has a limit of its own. While a call waits, the
+    /// polling thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
     /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
     /// wait, so the time is short. If the end of a log is not known, the settled offsets in the partition's commit
     /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether the caller must call `wakeFetching` when a full queue has room again. Otherwise librdkafka may fetch
-    /// nothing for up to a second. This is so before librdkafka 2.2.
+    /// Whether the caller must call `wakeFetching` when a full queue has room again. True before librdkafka 2.2, which
+    /// may otherwise fetch nothing for up to a second.
     public let mustWakeFetching: Bool
 
-    let handle: OpaquePointer
+    let client: OpaquePointer
     let callbackContext: CallbackContext
     /// The consumer queue: records, rebalances, errors, statistics and log lines.
     let queue: OpaquePointer
@@ -89,8 +89,8 @@ public final class Consumer {
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
     /// The offset at which each partition continued when it was last resumed, or when a `seek` last assigned all
-    /// partitions again. After both, librdkafka does not know a partition's position until it has returned a record. An
-    /// offset is removed when `seek` sets another position for its partition, and when the partition is revoked.
+    /// partitions again. After either, librdkafka does not know a partition's position until it has returned a record.
+    /// An offset is removed when `seek` sets another position for its partition, and when the partition is revoked.
     var continuationOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the
@@ -124,11 +124,11 @@ public final class Consumer {
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
         } catch {
-            // The client has no subscription yet, so it is in no group, and this call does not wait.
+            // The client has no subscription yet, so it is in no group, and `rd_kafka_destroy` need not wait.
             withExtendedLifetime(callbackContext) { rd_kafka_destroy(client) }
             throw error
         }
-        handle = client
+        self.client = client
         offsetCommits = OffsetCommits(client: client)
         mustWakeFetching = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
@@ -159,7 +159,7 @@ public final class Consumer {
     /// Does what `poll` does, but waits for an event until the timeout.
     func poll(timeoutMilliseconds: Int32) -> ConsumerEvent {
         precondition(isOpen)
-        guard let message = rd_kafka_consumer_poll(handle, timeoutMilliseconds) else {
+        guard let message = rd_kafka_consumer_poll(client, timeoutMilliseconds) else {
             guard let error = pendingError else { return .none }
             pendingError = nil
             return .error(error)
@@ -181,12 +181,12 @@ public final class Consumer {
     }
 
     /// The error that made the consumer unusable; nil if there was none, and after `close`.
-    public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
+    public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: client) : nil }
 
     /// The member id from the group coordinator; empty before the member has joined, and after `close`.
     var memberIdentifier: String {
-        guard isOpen, let text = rd_kafka_memberid(handle) else { return "" }
-        defer { rd_kafka_mem_free(handle, text) }
+        guard isOpen, let text = rd_kafka_memberid(client) else { return "" }
+        defer { rd_kafka_mem_free(client, text) }
         return String(cString: text)
     }
 

@@ -3,14 +3,15 @@ import Reactor
 
 /// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
 ///
-/// What this cluster does not do:
+/// How this cluster differs from a real one:
 /// - A group has one member at most: a second member gets no assignment while the first is in the group.
 /// - It cannot look up offsets by time, delete topics, or keep data over a restart.
 /// - It ignores `fetch.min.bytes`, and responds to a fetch with one batch per partition.
 /// - If a fetch finds no records, the response comes after the whole `fetch.wait.max.ms`, even if records arrive
 ///   meanwhile. So this property determines the latency.
 ///
-/// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
+/// The member of a new group gets its partitions after 3 s. In a group that had a member before, it gets them after
+/// about the session timeout.
 ///
 /// - Important: A partition keeps only its newest batches: at most 100,000, and at most `retainedBytesPerPartition`
 ///   together. It deletes older batches, even if nobody has read them. With `auto.offset.reset=error`, a reader whose
@@ -100,8 +101,7 @@ public final class EmbeddedBroker {
         try throwIfFailed(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
-    /// Takes the leader away from a partition, so that nobody can read or write the partition. Or gives the partition a
-    /// leader again.
+    /// Gives a partition another leader, or takes its leader away, so that nobody can read or write the partition.
     ///
     /// - Parameter broker: the number of the new leader; nil for none.
     public func setLeader(ofTopic topic: String, partition: Int32, to broker: Int32?) throws(KafkaError) {

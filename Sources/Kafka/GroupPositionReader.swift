@@ -17,7 +17,7 @@ public final class GroupPositionReader {
         }
     }
 
-    private let handle: OpaquePointer
+    private let client: OpaquePointer
     private let callbackContext: CallbackContext
     private let topic: String
     private let partitions: Range<Int32>
@@ -39,8 +39,8 @@ public final class GroupPositionReader {
         try configuration.require("bootstrap.servers", reason: "is required")
         try configuration.require("group.id", reason: "is required")
         callbackContext.install(on: configuration)
-        handle = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        rd_kafka_set_log_queue(handle, nil)
+        client = try configuration.makeClient(RD_KAFKA_CONSUMER)
+        rd_kafka_set_log_queue(client, nil)
         self.callbackContext = callbackContext
         self.topic = topic
         self.partitions = 0..<partitionCount
@@ -59,7 +59,7 @@ public final class GroupPositionReader {
         guard let list else { throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "no memory for a list of partitions") }
         defer { rd_kafka_topic_partition_list_destroy(list) }
         for partition in partitions { rd_kafka_topic_partition_list_add(list, topic, partition) }
-        let code = rd_kafka_committed(handle, list, timeoutMilliseconds)
+        let code = rd_kafka_committed(client, list, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var committedOffsets: [Int64?] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
@@ -83,7 +83,7 @@ public final class GroupPositionReader {
         let committedOffsets = try readCommittedOffsets(timeoutMilliseconds: timeoutMilliseconds)
         for (partition, committedOffset) in zip(partitions, committedOffsets) {
             var (low, high): (Int64, Int64) = (0, 0)
-            let code = rd_kafka_query_watermark_offsets(handle, topic, partition, &low, &high, timeoutMilliseconds)
+            let code = rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high, timeoutMilliseconds)
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code, partition) }
             positions.append(Position(committedOffset: committedOffset, logEndOffset: high))
         }
@@ -97,7 +97,7 @@ public final class GroupPositionReader {
     public func close(timeoutMilliseconds: Int64) {
         guard isOpen else { return }
         isOpen = false
-        if destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds)) == .unfinished {
+        if destroy(client, until: Deadline(afterMilliseconds: timeoutMilliseconds)) == .unfinished {
             callbackContext.keepUntilProcessEnds()
         }
     }

@@ -38,7 +38,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
-    /// Whether the broker has no such topic or partition, or this client is not allowed to see the topic.
+    /// Whether the broker does not have the topic or the partition, or this client is not allowed to see the topic.
     public var isUnknownTopic: Bool {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }

@@ -36,7 +36,7 @@ public struct Message: ~Copyable {
     @usableFromInline
     let pointer: UnsafeMutablePointer<rd_kafka_message_t>
 
-    /// Takes ownership of a pointer from `releaseOwnership()`. Each pointer may be taken only once.
+    /// Takes ownership of a pointer from librdkafka or from `releaseOwnership()`. Each pointer may be taken only once.
     @inlinable
     public init(taking pointer: UnsafeMutablePointer<rd_kafka_message_t>) {
         self.pointer = pointer
@@ -99,8 +99,8 @@ public struct Message: ~Copyable {
     }
 
     /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
-    /// so two threads must not make it at the same time. The parser of librdkafka allocates a buffer. `HeaderDetection`
-    /// avoids this: it recognizes most records without headers.
+    /// so two threads must not make the first call at the same time. The parser of librdkafka allocates a buffer.
+    /// `HeaderDetection` avoids this: it recognizes most records without headers.
     public var headers: MessageHeaders? {
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

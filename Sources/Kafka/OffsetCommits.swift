@@ -35,7 +35,7 @@ struct OffsetCommits {
 
     private var storedOffsets: [TopicPartition: StoredOffset] = [:]
     private(set) var isCommitInFlight = false
-    private var dueMilliseconds: Int64 = 0
+    private var nextCommitDueMilliseconds: Int64 = 0
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then on,
     /// commits have no metadata.
     private(set) var omitsMetadata = false
@@ -75,8 +75,8 @@ struct OffsetCommits {
 
     /// Returns whether a commit is due. If true, also begins the interval until the commit after this one.
     mutating func beginNextIntervalIfDue(nowMilliseconds: Int64) -> Bool {
-        guard nowMilliseconds >= dueMilliseconds else { return false }
-        dueMilliseconds = nowMilliseconds + intervalMilliseconds
+        guard nowMilliseconds >= nextCommitDueMilliseconds else { return false }
+        nextCommitDueMilliseconds = nowMilliseconds + intervalMilliseconds
         return true
     }
 
@@ -187,14 +187,15 @@ extension Consumer {
         guard offsetCommits.beginNextIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
         let failure = takeCommitAcknowledgements()
         guard !offsetCommits.isCommitInFlight else { return failure }
-        return offsetCommits.send(handle, topics: topics) ?? failure
+        return offsetCommits.send(client, topics: topics) ?? failure
     }
 
     /// Commits the stored offsets that are not committed, and waits for the acknowledgement, at most
     /// `requestTimeoutMilliseconds`.
     ///
-    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka before 2.10 can
-    ///   then lose the assignment. When partitions are revoked, the consumer itself commits.
+    /// - Returns: why the commit failed; nil if it succeeded or there was nothing to commit.
+    /// - Warning: Do not call this method between the notice of a rebalance and the new assignment: librdkafka before
+    ///   2.10 can then lose the assignment. When partitions are revoked, the consumer itself commits.
     public func commitStoredOffsets() -> KafkaError? {
         precondition(isOpen)
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
@@ -208,7 +209,7 @@ extension Consumer {
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitAcknowledgements(until: deadline)
         while true {
-            if let error = offsetCommits.send(handle, topics: topics) { return error }
+            if let error = offsetCommits.send(client, topics: topics) { return error }
             guard offsetCommits.isCommitInFlight else { return failure }
             failure = awaitCommitAcknowledgements(until: deadline)
             guard offsetCommits.mustRetry, !deadline.hasPassed else {

@@ -7,17 +7,17 @@ import Glibc
 /// Only one thread may use a reader. A call that asks the brokers waits for their response, at most until its timeout.
 /// `read(_:offsets:until:_:)` has no timeout: it waits for records until `mustStop` returns true.
 public final class PartitionReader {
-    let handle: OpaquePointer
+    let client: OpaquePointer
     private let callbackContext: CallbackContext
     private var topics: ClientTopics
     private(set) var isOpen = true
 
-    /// Properties on which every read depends. They override the caller's.
+    /// Properties on which every read depends. They override the caller's properties.
     private static let fixedProperties: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
-        // The last offset before the end may be a transaction's marker, for which no record is returned. Only this
-        // property shows that the end is reached.
+        // The last offset before the log's end may be a transaction's marker, for which librdkafka returns no record.
+        // Only with this property does librdkafka report that the end is reached.
         ("enable.partition.eof", "true"),
         // If the records at an offset were deleted, reading must fail and not continue at another position.
         ("auto.offset.reset", "error"),
@@ -55,7 +55,7 @@ public final class PartitionReader {
         }
         self.topics = topics
         self.callbackContext = callbackContext
-        handle = client
+        self.client = client
     }
 
     deinit {
@@ -86,7 +86,7 @@ public final class PartitionReader {
     ) throws(KafkaError) -> Value {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 0, topicHandle, &metadata, timeoutMilliseconds)
+        let code = rd_kafka_metadata(client, 0, topicHandle, &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw makeError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         guard metadata.pointee.topic_cnt == 1, let topicMetadata = metadata.pointee.topics else {
@@ -105,9 +105,9 @@ public final class PartitionReader {
     public func partition(of key: [UInt8], among partitionCount: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
         guard partitionCount > 0, !key.isEmpty else { return nil }
-        let name = partitioner ?? KafkaProperties.producerDefaults.last { $0.name == "partitioner" }?.value
+        let partitionerName = partitioner ?? KafkaProperties.producerDefaults.last { $0.name == "partitioner" }?.value
         return key.withUnsafeBytes { key in
-            switch name {
+            switch partitionerName {
             case "murmur2", "murmur2_random":
                 rd_kafka_msg_partitioner_murmur2(topicHandle, key.baseAddress, key.count, partitionCount, nil, nil)
             case "consistent", "consistent_random":
@@ -125,7 +125,7 @@ public final class PartitionReader {
         precondition(isOpen)
         var watermarks = Watermarks(logStartOffset: 0, logEndOffset: 0)
         let code = rd_kafka_query_watermark_offsets(
-            handle,
+            client,
             topicName,
             partition,
             &watermarks.logStartOffset,
@@ -150,7 +150,7 @@ public final class PartitionReader {
         }
         defer { rd_kafka_topic_partition_list_destroy(list) }
         rd_kafka_topic_partition_list_add(list, topicName, partition).pointee.offset = milliseconds
-        let code = rd_kafka_offsets_for_times(handle, list, timeoutMilliseconds)
+        let code = rd_kafka_offsets_for_times(client, list, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code) }
         let element = list.pointee.elems.pointee
         guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(element.err) }
@@ -193,7 +193,7 @@ public final class PartitionReader {
         while !mustStop() {
             guard let pointer = rd_kafka_consume(topicHandle, partition, Self.pollTimeoutMilliseconds) else {
                 // This poll passes the client's log lines and errors to the event handler, if there is one.
-                rd_kafka_poll(handle, 0)
+                rd_kafka_poll(client, 0)
                 continue
             }
             let message = Message(taking: pointer)
@@ -218,7 +218,7 @@ public final class PartitionReader {
         guard isOpen else { return .closed }
         isOpen = false
         topics.destroyHandles()
-        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        let closeResult = destroy(client, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if closeResult == .unfinished {
             callbackContext.keepUntilProcessEnds()
         } else {

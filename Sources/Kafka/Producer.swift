@@ -38,7 +38,7 @@ public final class Producer: @unchecked Sendable {
     /// event has all reports of a batch.
     public static let eventsPerPollMax = 256
 
-    let handle: OpaquePointer
+    let client: OpaquePointer
     /// The main queue: delivery reports, errors, statistics and log lines.
     let queue: OpaquePointer
     private let callbackContext: CallbackContext
@@ -58,9 +58,9 @@ public final class Producer: @unchecked Sendable {
         try Self.configure(configuration, properties: properties)
         callbackContext.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_events($0, RD_KAFKA_EVENT_DR) }
-        handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
-        rd_kafka_set_log_queue(handle, nil)
-        queue = rd_kafka_queue_get_main(handle)
+        client = try configuration.makeClient(RD_KAFKA_PRODUCER)
+        rd_kafka_set_log_queue(client, nil)
+        queue = rd_kafka_queue_get_main(client)
         self.callbackContext = callbackContext
     }
 
@@ -86,7 +86,7 @@ public final class Producer: @unchecked Sendable {
         guard !name.isEmpty, !name.utf8.contains(0) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": not a topic name")
         }
-        guard let topic = rd_kafka_topic_new(handle, name, nil) else {
+        guard let topic = rd_kafka_topic_new(client, name, nil) else {
             let code = rd_kafka_last_error()
             throw KafkaError(code, "topic \"\(name)\": \(String(cString: rd_kafka_err2str(code)))")
         }
@@ -127,7 +127,7 @@ public final class Producer: @unchecked Sendable {
     /// Queues a copy of a record with headers. librdkafka allocates memory for the headers. Any thread may call this
     /// method, which never waits.
     ///
-    /// - Parameter timestampMilliseconds: the record's time; 0 for the present time.
+    /// - Parameter timestampMilliseconds: the record's time in UNIX milliseconds; 0 for the present time.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
@@ -158,7 +158,7 @@ public final class Producer: @unchecked Sendable {
             arguments[6].u.ptr = UnsafeMutableRawPointer(bitPattern: UInt(tag))
             arguments[7].vtype = RD_KAFKA_VTYPE_TIMESTAMP
             arguments[7].u.i64 = timestampMilliseconds
-            return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
+            return rd_kafka_produceva(client, arguments.baseAddress, arguments.count)
         }
         // If librdkafka took the record, it now owns the list of headers too, so the list must not be freed here.
         guard let error else {
@@ -173,10 +173,10 @@ public final class Producer: @unchecked Sendable {
     /// The error that made this producer unusable; nil if there was none, and after `close`. Such an error occurs when
     /// the producer can no longer guarantee that each record is written once and in order. Close the producer then, and
     /// produce the records that were not reported as `.persisted` with a new producer.
-    public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
+    public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: client) : nil }
 
     /// The number of records without a report, plus the number of other events that wait for `pollReports`.
-    public var outstandingRecordCount: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
+    public var outstandingEventCount: Int { isOpen ? Int(rd_kafka_outq_len(client)) : 0 }
 
     private func makeError(_ code: rd_kafka_resp_err_t) -> KafkaError {
         code == RD_KAFKA_RESP_ERR__FATAL ? fatalError ?? KafkaError(code) : KafkaError(code)
@@ -236,18 +236,18 @@ extension Producer {
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
             pollReports(body)
-            if outstandingRecordCount == 0 { return true }
+            if outstandingEventCount == 0 { return true }
             if deadline.hasPassed { return false }
             // While this call waits, the client sends records without waiting for `linger.ms`. The call itself takes no
             // reports from the queue: `pollReports` above does.
-            rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
+            rd_kafka_flush(client, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }
 
     /// Discards all records that wait or are in flight. A later `pollReports` reports each as failed.
     public func purge() {
         precondition(isOpen)
-        rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
+        rd_kafka_purge(client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
     }
 
     /// Frees the client. Records that are still queued or in flight are discarded without a report.
@@ -262,7 +262,7 @@ extension Producer {
             for topic in topics { rd_kafka_topic_destroy(topic.handle) }
             topics.removeAll()
         }
-        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        let closeResult = destroy(client, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() }
         return closeResult
     }

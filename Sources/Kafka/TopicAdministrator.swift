@@ -27,7 +27,7 @@ public struct NewTopic: Sendable, Equatable {
 /// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. A call waits
 /// for the brokers until its timeout at most; `create` may wait 5 s longer.
 public final class TopicAdministrator {
-    let handle: OpaquePointer
+    let client: OpaquePointer
     private let queue: OpaquePointer
     private let callbackContext: CallbackContext
     private(set) var isOpen = true
@@ -46,9 +46,9 @@ public final class TopicAdministrator {
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         callbackContext.install(on: configuration)
-        handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
-        rd_kafka_set_log_queue(handle, nil)
-        queue = rd_kafka_queue_new(handle)
+        client = try configuration.makeClient(RD_KAFKA_PRODUCER)
+        rd_kafka_set_log_queue(client, nil)
+        queue = rd_kafka_queue_new(client)
         self.callbackContext = callbackContext
     }
 
@@ -67,7 +67,7 @@ public final class TopicAdministrator {
     ) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 1, nil, &metadata, timeoutMilliseconds)
+        let code = rd_kafka_metadata(client, 1, nil, &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         var counts: [String: Int] = [:]
@@ -90,14 +90,14 @@ public final class TopicAdministrator {
         var requests: [OpaquePointer?] = []
         defer { for request in requests { rd_kafka_NewTopic_destroy(request) } }
         for topic in topics { requests.append(try Self.makeRequest(for: topic)) }
-        let options = rd_kafka_AdminOptions_new(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS)
+        let options = rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_CREATETOPICS)
         defer { rd_kafka_AdminOptions_destroy(options) }
         var text = ErrorTextBuffer()
         for set in [rd_kafka_AdminOptions_set_request_timeout, rd_kafka_AdminOptions_set_operation_timeout] {
             let code = set(options, timeoutMilliseconds, &text.bytes, ErrorTextBuffer.capacity)
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
-        rd_kafka_CreateTopics(handle, &requests, requests.count, options, queue)
+        rd_kafka_CreateTopics(client, &requests, requests.count, options, queue)
         // The request has a timeout of its own. Wait a little longer, so that the request's result comes first.
         guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT)
@@ -152,7 +152,7 @@ public final class TopicAdministrator {
         guard isOpen else { return .closed }
         isOpen = false
         rd_kafka_queue_destroy(queue)
-        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        let closeResult = destroy(client, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() }
         return closeResult
     }

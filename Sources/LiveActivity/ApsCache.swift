@@ -5,12 +5,12 @@ import Glibc
 /// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a partition
 /// often differ only in their activity. Comparing bytes costs far less than parsing them.
 public struct ApsCache: ~Copyable {
-    /// Nil in a cache that never remembers a dictionary (``disabled``).
+    /// The memory for the remembered dictionary; nil in a cache that never remembers one (``disabled``).
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// Records with the same number have the same `aps` dictionary. This is the number of the last record, if it was
-    /// decoded without a fault. A dictionary that is parsed gets a new number. A dictionary that is copied from this
-    /// cache keeps its number.
+    /// The number of the `aps` dictionary in the record that was decoded last; not valid if that record has a fault.
+    /// Two records with the same number have the same dictionary: a dictionary that is parsed gets a new number, and a
+    /// dictionary that is copied from this cache keeps its number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// A command that has only the fields of the remembered dictionary. The fields' positions are positions in the
     /// record from which the dictionary was parsed.
@@ -34,11 +34,11 @@ public struct ApsCache: ~Copyable {
     /// A cache that never remembers a dictionary, for decoding a single record.
     static var disabled: ApsCache { ApsCache(storage: nil) }
 
-    /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same bytes. The
-    /// bytes after the dictionary's closing brace are not compared, because they cannot change what the dictionary
-    /// means.
+    /// Copies what was read from the remembered dictionary into `command` and `keys`, if the dictionary at `start` has
+    /// the same bytes. The bytes after its closing brace are not compared, because they cannot change what the
+    /// dictionary means.
     ///
-    /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
+    /// - Returns: the position after the dictionary; nil if its bytes differ, so that it must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
         guard let dictionaryStart, dictionaryByteCount > 0, dictionaryByteCount <= text.count &- start,
@@ -53,15 +53,16 @@ public struct ApsCache: ~Copyable {
         return start &+ dictionaryByteCount
     }
 
-    /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
-    /// fields from a record (R33): records with the same number share a body, and no later record may share the
+    /// Forgets the remembered dictionary and increases ``apsDictionaryNumber``. The core calls this after it has
+    /// dropped fields from a record (R33): records with the same number share a body, and no later record may share the
     /// shortened body.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
     }
 
-    /// Remembers the dictionary that was just parsed, if it has at most ``Limits/bodyBytesMax`` bytes.
+    /// Gives the dictionary that was just parsed a new number (``apsDictionaryNumber``), and remembers it instead of
+    /// the previous one. If it has more than ``Limits/bodyBytesMax`` bytes, only forgets the previous one.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps

@@ -18,7 +18,8 @@ struct ApsKeys {
 }
 
 extension Command {
-    /// Reads Apple's dictionary and returns the position after it. Unknown keys stay in the body.
+    /// Reads Apple's dictionary into this command and `keys`, and returns the position after the dictionary. Unknown
+    /// keys are no fault: they stay in the body.
     mutating func decodeAps(
         _ text: JSONText,
         _ start: Int,
@@ -36,7 +37,7 @@ extension Command {
             case .staleDate:
                 (staleDateSeconds, members.position) = try text.readSeconds(position, field)
             case .contentState:
-                if let end = templates.endOfMatchingState(at: position, in: text) {
+                if let end = templates.skipMatchingState(at: position, in: text) {
                     members.position = end
                 } else {
                     members.position = try text.skipObject(position, depth: 2, field)
@@ -100,7 +101,7 @@ extension Command {
         throw Fault(.unknownValue, .event, at: position)
     }
 
-    /// Checks the rules that combine several keys of Apple's dictionary.
+    /// Throws if Apple's dictionary lacks a required key, or has a key that its event does not allow.
     @inline(__always)
     func checkAps(_ keys: ApsKeys) throws(Fault) {
         let position = Int(aps.offset)
@@ -116,7 +117,8 @@ extension Command {
         }
     }
 
-    /// Checks a start, which must have attributes and a complete alert: a device silently drops a start without them.
+    /// Throws if a start lacks its attributes or a complete alert, because a device silently drops such a start. Also
+    /// throws if a start asks for both a token and a channel.
     private func checkStart(_ keys: ApsKeys, _ position: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }
@@ -132,7 +134,8 @@ extension Command {
 }
 
 extension ApsKeys {
-    /// Reads the value of `alert`, and notes whether its title and body are present. Returns the position after it.
+    /// Reads the value of `alert`, notes whether its title and body are present, and returns the position after the
+    /// value.
     fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .alert, unknownKeys: .passedOn)
         while let field = try members.next(in: text, Field.alertField) {
@@ -161,13 +164,14 @@ extension ApsKeys {
         return members.position
     }
 
-    /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional `loc-args`.
+    /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional `loc-args`. Throws
+    /// if an object has no `loc-key`.
     @inline(__always)
     private static func readLocalizableText(
         _ text: JSONText,
         _ position: Int,
         _ field: Field,
-        _ knownField: (UnsafeRawBufferPointer) -> Field?
+        _ findField: (UnsafeRawBufferPointer) -> Field?
     ) throws(Fault) -> (TextPresence, next: Int) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
             let string = try text.readString(position, field)
@@ -175,7 +179,7 @@ extension ApsKeys {
         }
         var members = try JSONMembers(text, at: position, of: field, unknownKeys: .passedOn)
         var presence = TextPresence.absent
-        while let innerField = try members.next(in: text, knownField) {
+        while let innerField = try members.next(in: text, findField) {
             switch innerField {
             case .titleKey, .bodyKey:
                 let key = try text.readString(members.position, innerField)

@@ -38,7 +38,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
 }
 
 extension ByteRange {
-    /// Creates the range between two positions. They fit into 32 bits, because a record or body has at most
+    /// Creates the range between two positions. Both fit into 32 bits, because a record or body has at most
     /// ``Limits/recordBytesMax`` bytes.
     @inline(__always)
     init(from start: Int, to end: Int) {

@@ -18,7 +18,7 @@ extension Command {
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
     ///
-    /// - Parameter cache: remembers the previous dictionary. The same bytes are not parsed again.
+    /// - Parameter cache: remembers the previous dictionary, so that the same bytes are not parsed again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache
@@ -47,7 +47,7 @@ extension Command {
         return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: true, mustFitBodyLimit: true)
     }
 
-    /// Decodes a command for all functions above.
+    /// Decodes a command. Every other function that decodes a command calls this one.
     ///
     /// - Parameters:
     ///   - isWrittenByCauseway: whether the record may have the keys that only Causeway may write.
@@ -83,7 +83,8 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = PushBody.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // Check the size here, and not in the callers: each function around this one copies the command once more.
+        // The size is checked here: a further function around this one, only for this check, would copy the command
+        // once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.bodyTooLargeFault }
         return command
     }
@@ -118,7 +119,7 @@ extension Command {
         bodyByteCount: 0
     )
 
-    /// Reads the value of a key beside `aps`.
+    /// Reads the value of a key of the record other than `aps`, and returns the position after the value.
     ///
     /// Each case assigns its own property. A common function with the property as an `inout` argument would cost up to
     /// 2 % more instructions for each command.
@@ -179,7 +180,8 @@ extension Command {
             guard PushPriority.isValid(priority) else { throw Fault(.outOfRange, field, at: position) }
             return next
         case .expiration:
-            // To Apple, 0 means one attempt to deliver a push. Here it would be a time in the past.
+            // APNs takes the expiration 0 for a single attempt to deliver a push. Here 0 is refused, because it would
+            // be a time in the past.
             let (value, next) = try text.readInteger(
                 position,
                 from: Limits.timestampMin,
@@ -251,7 +253,7 @@ extension Command {
         return members.position
     }
 
-    /// Checks that `app`, `aps` and an address are present, and that the other keys fit this address.
+    /// Throws if `app`, `aps` or an address is missing, or if another key does not fit the address.
     @inline(__always)
     private func checkAddress(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
@@ -269,8 +271,7 @@ extension Command {
         }
     }
 
-    /// Checks a command to a channel. Such a command must name no other address, and must not be a start, because APNs
-    /// broadcasts no start.
+    /// Throws if a command to a channel names another address too, or is a start, because APNs broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: JSONMembers) throws(Fault) {
         let isOnlyAddress =
@@ -280,7 +281,8 @@ extension Command {
         }
     }
 
-    /// Checks a command to an audience. Such a command names no token, because each member has its own.
+    /// Checks a command to an audience. Such a command names no device, token or environment, because each member has
+    /// its own. Only a start names an activity, which must be a template (``ActivityIdentifierTemplate``).
     @inline(never)
     private func checkAudience(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard !members.has(.device), event == .start || !members.has(.activity) else {

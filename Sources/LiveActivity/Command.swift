@@ -1,7 +1,7 @@
 /// One decoded record of the commands topic: numbers, and ranges into the record's bytes.
 ///
-/// A command owns no memory, so it may be copied freely. Its ranges are valid together with the record's bytes, or with
-/// a copy of these bytes.
+/// A command owns no memory, so it may be copied freely. Its ranges are valid only together with the record's bytes, or
+/// with a copy of these bytes.
 public struct Command: Sendable, BitwiseCopyable {
     public var event: Event
     /// `aps.timestamp` and `sequence`. They order the commands of one activity, audience or channel.
@@ -13,18 +13,20 @@ public struct Command: Sendable, BitwiseCopyable {
     public var activity: TextRange
     /// The id of the audience that the command is for; absent in a command to an activity or a channel.
     public var audience: TextRange
-    /// The id of a broadcast channel that the producer manages. Such a command names no activity and no audience.
+    /// The id of a broadcast channel that the producer manages; absent in a command to an activity or an audience.
     public var channel: TextRange
     /// Whether a command to an audience asks for a broadcast channel. If the audience's id matches a pattern of the
-    /// configuration, the audience gets a channel without this.
+    /// configuration, the audience gets a channel even if this is false.
     public var requestsChannel: Bool
     /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange
     /// The command's own `id`. If it is absent, results name the command by its place, `topic/partition/offset`.
     public var identifier: TextRange
-    /// Hexadecimal digits in upper or lower case, never escaped. Present only with ``environment``.
+    /// The token that came with the command: hexadecimal digits in upper or lower case, never escaped. Absent if none
+    /// came; otherwise ``environment`` is the token's environment.
     public var token: TextRange
-    /// The environment of the token or of the channel. A command to a channel without an environment is for production.
+    /// The environment of the token or of the channel; nil if the command names none. A command to a channel is then
+    /// for production.
     public var environment: APNsEnvironment?
     /// The policy that the command names, never escaped. If absent, the default policy of the app applies.
     public var policy: TextRange
@@ -51,19 +53,19 @@ public struct Command: Sendable, BitwiseCopyable {
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
     public var expirationSeconds: Int64
     public var hasAlert: Bool { !alert.isAbsent }
-    /// `aps.stale-date` in whole UNIX seconds, fractions cut, negative numbers raised to 0; -1 if absent.
+    /// `aps.stale-date` in whole UNIX seconds; -1 if absent. A fraction is cut off, and a negative number becomes 0.
     public var staleDateSeconds: Int64
-    /// `aps.dismissal-date` in the form of ``staleDateSeconds``. If it is 0 or has passed, the device removes the
+    /// `aps.dismissal-date` in the form of ``staleDateSeconds``. If this time has passed, the device removes the
     /// activity at once.
     public var dismissalDateSeconds: Int64
-    /// The version of the older command whose alert this command carries, which happens only in a command that Causeway
-    /// wrote. A timestamp of 0: the alert is this command's own, or absent.
+    /// The version of the older command whose alert this command carries. Only a command that Causeway wrote carries
+    /// such an alert. A timestamp of 0: the alert is this command's own, or absent.
     public var carriedAlertVersion: Version
     /// The length of the command's request body (``PushBody/write(_:from:into:)``). It exceeds ``bodyBytesMax`` only in
     /// a command that a function `decodeIgnoringBodyLimit` decoded.
     public var bodyByteCount: Int
 
-    /// The maximum length of the body. APNs allows a longer body for a broadcast channel.
+    /// The maximum length of the body, in bytes. APNs allows a longer body for a broadcast channel.
     @inlinable
     public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax }
 

@@ -1,5 +1,5 @@
 /// The record of a command that Causeway writes from the command's parts, for example to hold, defer or fan out the
-/// command. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// command. Texts are plain bytes without escapes, which must stay valid until ``write(to:)`` has returned.
 ///
 /// Decoding the written record gives the same command, with the same digest and body. If the command carries an older
 /// command's alert, the caller has put this alert into ``aps``.
@@ -33,8 +33,8 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// If the alert comes from another record of this same command, which Redis holds, this is the command's own
-    /// version. Only Causeway may write this field.
+    /// If the alert comes from another record of this same command, which is held, this is the command's own version.
+    /// Only Causeway may write this version into a record.
     public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
     /// address to ``aps``.

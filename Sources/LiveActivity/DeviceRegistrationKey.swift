@@ -1,15 +1,14 @@
 /// The key of a device's registration: the device's id, a slash and the attributes type, as `phone-7/RideAttributes`.
 /// Compaction keeps the newest record of each key, so each attributes type of a device has a key of its own.
 ///
-/// Known issue (K22): these keys are in different partitions, so an older registration of one type may come after a
-/// newer one of another type.
+/// Known issue (K22): the keys of one device may be in different partitions, so an older registration of one type may
+/// come after a newer one of another type.
 ///
 /// A tombstone has no value, so only its key says what it is about. `phone-7/RideAttributes` may also be the whole id
-/// of an activity or of a device. So a tombstone unregisters these too.
+/// of an activity or of a device, so a tombstone with this key unregisters all three.
 package enum DeviceRegistrationKey {
     private static let separator = UInt8(ascii: "/")
 
-    /// Returns the key of a device's registration.
     package static func key(device: String, attributesType: String) -> String { "\(device)/\(attributesType)" }
 
     /// Returns the parts of a key; nil if it cannot be the key of a device's registration. The last slash is between

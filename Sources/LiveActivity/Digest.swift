@@ -13,31 +13,31 @@ struct Digest {
     private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
 
-    private var state: UInt64 = 0
+    private var accumulator: UInt64 = 0
 
-    var value: UInt64 { Digest.fold(state ^ Digest.firstConstant, Digest.multiplier) }
+    var value: UInt64 { Digest.fold(accumulator ^ Digest.firstConstant, Digest.multiplier) }
 
     /// Adds one part. The digest depends on where parts begin and end, not only on all bytes together.
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
-        let count = bytes.count
+        let byteCount = bytes.count
         var position = 0
-        while position &+ 16 <= count {
+        while position &+ 16 <= byteCount {
             addWords(readWord(bytes, position), readWord(bytes, position &+ 8))
             position &+= 16
         }
         // Adds the last 16 bytes, or all bytes of a shorter part, as one pair of words. Of a part of 20 bytes, the
         // first pair has bytes 0 to 15, and the last pair has bytes 4 to 19. The length is added last: it says how many
         // bytes are repeated, so that two different parts never add the same words.
-        if count >= 16 {
-            addWords(readWord(bytes, count &- 16), readWord(bytes, count &- 8))
-        } else if count >= 8 {
-            addWords(readWord(bytes, 0), readWord(bytes, count &- 8))
+        if byteCount >= 16 {
+            addWords(readWord(bytes, byteCount &- 16), readWord(bytes, byteCount &- 8))
+        } else if byteCount >= 8 {
+            addWords(readWord(bytes, 0), readWord(bytes, byteCount &- 8))
         } else {
             var low: UInt64 = 0
             for byte in bytes { low = low &<< 8 | UInt64(byte) }
             addWords(low, 0)
         }
-        addWords(UInt64(truncatingIfNeeded: count), 0)
+        addWords(UInt64(truncatingIfNeeded: byteCount), 0)
     }
 
     /// Adds the bytes of `whole` without those of `part`: first the bytes before `part`, then the bytes after it.
@@ -54,8 +54,9 @@ struct Digest {
 
     @inline(__always)
     private mutating func addWords(_ low: UInt64, _ high: UInt64) {
-        state = (state ^ Digest.fold(low ^ Digest.firstConstant, high ^ Digest.secondConstant)) &* Digest.multiplier
-        state = state &<< 27 | state &>> 37
+        let mixedWords = Digest.fold(low ^ Digest.firstConstant, high ^ Digest.secondConstant)
+        accumulator = (accumulator ^ mixedWords) &* Digest.multiplier
+        accumulator = accumulator &<< 27 | accumulator &>> 37
     }
 
     /// Multiplies two words, and returns the XOR of the two halves of the 128-bit product.

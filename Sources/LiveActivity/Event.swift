@@ -4,7 +4,7 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case update
     case end
 
-    /// The value of `aps.event`, in records and in payloads.
+    /// The value of `aps.event`, in records and in request bodies.
     public var name: StaticString {
         switch self {
         case .start: "start"

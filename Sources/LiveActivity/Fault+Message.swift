@@ -1,9 +1,11 @@
 import Numbers
 
 extension Fault {
-    /// Returns the fault in words, for logs and dead letters: the field, what it must be, and the position.
+    /// Returns a message about the fault, for logs and dead letters: the field, what its value must be, and the
+    /// position.
     ///
-    /// The message contains no value, and no key that could be a token: tokens must not be logged.
+    /// The message contains no value of the record, and no key that could be a token, because tokens must not be
+    /// logged.
     ///
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
@@ -87,9 +89,10 @@ extension Fault {
 }
 
 extension FieldPath {
-    /// The maximum length of an unknown key that is shown, in bytes.
+    /// The maximum length of an unknown key that is shown, in bytes, so that a message stays short.
     private static let shownKeyBytesMax = 64
-    /// A text with this many hexadecimal digits in a row is not shown, because it might contain a token.
+    /// A text with this many hexadecimal digits in a row, or more, is not shown, because it might contain a token. No
+    /// token with fewer digits has been seen (``Limits/tokenDigitsMin``).
     static let suspectedTokenDigitsMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and cannot be a

@@ -55,7 +55,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case invalidEscape
     /// A `\u` escape gives one half of a surrogate pair, and the other half does not follow.
     case loneSurrogate
-    /// Not well-formed UTF-8 (Unicode, table 3-7).
+    /// A string contains bytes that are not well-formed UTF-8 (Unicode, table 3-7).
     case invalidUTF8
     /// Objects and arrays are nested deeper than ``Limits/nestingDepthMax``.
     case tooDeep

@@ -1,5 +1,5 @@
-/// Finds the field that a key names; nil for an unknown key. There is one function for each kind of object. If an
-/// object has many fields, the key is compared only with the names of its own length.
+/// Functions that find the field that a key names, one for each kind of object; nil for an unknown key. If an object
+/// has many fields, its keys are compared only with names of the same length.
 extension Field {
     @inline(__always)
     static func commandField(forKey key: UnsafeRawBufferPointer) -> Field? {

@@ -1,5 +1,5 @@
-/// The record for the invalidations topic about a dead token. Texts are plain bytes without escapes. They are borrowed
-/// until ``write(to:)`` has returned.
+/// The record for the invalidations topic about a dead token. Texts are plain bytes without escapes, which must stay
+/// valid until ``write(to:)`` has returned.
 public struct InvalidationRecord {
     /// The activity or device of the token.
     public enum Address {

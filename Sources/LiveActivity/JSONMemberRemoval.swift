@@ -5,7 +5,7 @@
 struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
-    /// How many bytes of the result are written. The result grows from the record's first byte on.
+    /// The number of bytes of the result that are written. The result begins at the record's first byte.
     private var writtenByteCount = 0
     /// The position of the next byte to copy. All bytes before it have been copied to the result or are removed.
     private var copyStart = 0
@@ -15,7 +15,7 @@ struct JSONMemberRemoval {
         self.record = record
     }
 
-    /// Removes every member at a path, such as `alert`, `sound`.
+    /// Removes every member at a path of keys, such as `["alert", "sound"]`.
     ///
     /// - Parameters:
     ///   - path: keys, from outside to inside.

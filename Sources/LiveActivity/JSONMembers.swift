@@ -6,8 +6,8 @@ struct JSONMembers {
     enum UnknownKeyRule {
         /// Unknown keys are refused with a fault that names the key.
         case refused
-        /// Unknown keys belong to Apple's format and are passed on to APNs. At the object's end, they are checked for
-        /// duplicates.
+        /// Unknown keys belong to Apple's format and are passed on to APNs. But more than
+        /// ``Limits/unknownKeysPerObjectMax`` of them, or two equal ones, are a fault.
         case passedOn
         /// Unknown keys belong to the app. They are passed on to APNs and not checked.
         case unchecked
@@ -18,14 +18,14 @@ struct JSONMembers {
     private let objectStart: Int
     private var isBeforeFirstKey = true
     private var unknownKeyCount = 0
-    /// One bit for each field that has been read.
+    /// One bit for each field whose key has been read.
     private var seenFieldBits: UInt64 = 0
     /// The position of the next byte to read.
     var position: Int
-    /// The position of the last key's opening quote.
+    /// The position of the opening quote of the key that was read last.
     private(set) var keyPosition = 0
 
-    /// - Parameter position: where the opening brace must be.
+    /// - Parameter position: the position at which the opening brace must be; any other byte there is a fault.
     @inline(__always)
     init(_ text: JSONText, at position: Int, of objectField: Field, unknownKeys rule: UnknownKeyRule) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
@@ -42,14 +42,14 @@ struct JSONMembers {
 
     /// Reads the next key.
     ///
-    /// - Parameter knownField: returns the field that a key names; nil for an unknown key.
+    /// - Parameter findField: returns the field that a key names; nil for an unknown key.
     /// - Returns: the field whose value is at ``position``; nil at the end of the object, and ``position`` is then
     ///   after its closing brace. For an unknown key that is not refused, returns the field of the whole object, such
     ///   as `payload`.
     @inline(__always)
     mutating func next(
         in text: JSONText,
-        _ knownField: (UnsafeRawBufferPointer) -> Field?
+        _ findField: (UnsafeRawBufferPointer) -> Field?
     ) throws(Fault) -> Field? {
         var nextByte = text.peek(position)
         if nextByte <= 0x20 {
@@ -72,7 +72,7 @@ struct JSONMembers {
         position = try text.skipColon(key.nextPosition, objectField)
         let field =
             key.isEscaped
-            ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), knownField) : knownField(text.bytes(key.range))
+            ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), findField) : findField(text.bytes(key.range))
         guard let field else {
             try applyUnknownKeyRule(key)
             return objectField
@@ -82,7 +82,8 @@ struct JSONMembers {
         return field
     }
 
-    /// Refuses an unknown key, or counts it for the limit of unknown keys.
+    /// Applies ``UnknownKeyRule`` to an unknown key: refuses it, or counts it and refuses it above the limit, or does
+    /// nothing.
     @inline(__always)
     private mutating func applyUnknownKeyRule(_ key: JSONStringRange) throws(Fault) {
         switch unknownKeyRule {
@@ -103,16 +104,16 @@ struct JSONMembers {
     @inline(never)
     private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,
-        _ knownField: (UnsafeRawBufferPointer) -> Field?
+        _ findField: (UnsafeRawBufferPointer) -> Field?
     ) -> Field? {
         withUnsafeTemporaryAllocation(byteCount: Limits.unescapedKeyBufferBytes, alignment: 1) { target in
-            var count = 0
+            var byteCount = 0
             for byte in UnescapedBytes(key) {
-                guard count < target.count else { return nil }
-                target[count] = byte
-                count &+= 1
+                guard byteCount < target.count else { return nil }
+                target[byteCount] = byte
+                byteCount &+= 1
             }
-            return knownField(UnsafeRawBufferPointer(rebasing: target[..<count]))
+            return findField(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
         }
     }
 
@@ -123,14 +124,14 @@ struct JSONMembers {
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
-            var count = 0
+            var keyCount = 0
             var position = objectStart &+ 1
-            while count < keysMax, let (key, nextPosition) = readMember(text, at: position) {
-                for earlier in keys[..<count] where haveEqualUnescapedBytes(text.bytes(earlier), text.bytes(key)) {
+            while keyCount < keysMax, let (key, nextPosition) = readMember(text, at: position) {
+                for earlier in keys[..<keyCount] where haveEqualUnescapedBytes(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
-                keys[count] = key
-                count &+= 1
+                keys[keyCount] = key
+                keyCount &+= 1
                 position = nextPosition
             }
             return ByteRange.absent

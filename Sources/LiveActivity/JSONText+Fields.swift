@@ -1,6 +1,7 @@
 /// Reads the values that commands and registrations have in common.
 extension JSONText {
-    /// Returns the position of the record's object. Throws if the record has no object.
+    /// Returns the position of the record's object. Throws if the record does not begin with an object after white
+    /// space.
     @inline(__always)
     func findRecordStart() throws(Fault) -> Int {
         let start = skipWhitespace(0)
@@ -17,7 +18,7 @@ extension JSONText {
         return wrongTypeFault(start, .record)
     }
 
-    /// Refuses anything but white space after the record's object.
+    /// Throws if anything but white space follows the record's object, which ends at `position`.
     @inline(__always)
     func requireRecordEnd(_ position: Int) throws(Fault) {
         let end = skipWhitespace(position)
@@ -25,7 +26,7 @@ extension JSONText {
     }
 
     /// Reads a name: a string that is not empty and contains no control character. Its text has at most `bytesMax`
-    /// bytes after the escapes are decoded.
+    /// bytes after the escapes are decoded. Any other value is a fault.
     @inline(__always)
     func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)
@@ -103,7 +104,7 @@ extension JSONText {
         }
     }
 
-    /// Validates an object without interpreting it.
+    /// Validates an object without interpreting it, and returns the position after it. Throws for any other value.
     ///
     /// - Parameter depth: the number of open containers around the object.
     @inline(__always)
@@ -112,20 +113,20 @@ extension JSONText {
         return try skipValue(position, depth: depth, field)
     }
 
-    /// Reads an array, and each of its elements with `element`.
+    /// Reads an array, and each of its elements with `readElement`, which returns the position after the element.
     ///
     /// - Returns: the position after the array, and the number of elements.
     func readArray(
         _ start: Int,
         _ field: Field,
-        _ element: (_ position: Int) throws(Fault) -> Int
+        _ readElement: (_ position: Int) throws(Fault) -> Int
     ) throws(Fault) -> (next: Int, elementCount: Int) {
         guard start < count, byte(start) == UInt8(ascii: "[") else { throw wrongTypeFault(start, field) }
         var position = skipWhitespace(start &+ 1)
         if position < count, byte(position) == UInt8(ascii: "]") { return (position &+ 1, 0) }
         var elementCount = 0
         while true {
-            position = skipWhitespace(try element(position))
+            position = skipWhitespace(try readElement(position))
             elementCount &+= 1
             guard position < count else { throw unexpectedByteFault(position, field) }
             if byte(position) == UInt8(ascii: "]") { return (position &+ 1, elementCount) }

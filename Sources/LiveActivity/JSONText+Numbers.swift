@@ -2,7 +2,7 @@ extension JSONText {
     /// Numbers with at most this many digits always fit into `Int64`.
     private static let digitsFittingInt64Max = 18
 
-    /// Reads up to ``digitsFittingInt64Max`` digits at `start` and returns their value.
+    /// Reads up to ``digitsFittingInt64Max`` digits at `start`. Returns their value, and the position after them.
     @inline(__always)
     private func readLeadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
         let end = min(count, start &+ JSONText.digitsFittingInt64Max)
@@ -47,7 +47,7 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer that must be within a range of non-negative numbers.
+    /// Reads an integer. Throws if it is not between the two bounds, neither of which is negative.
     @inline(__always)
     func readInteger(
         _ position: Int,
@@ -68,7 +68,7 @@ extension JSONText {
         return Fault(.outOfRange, field, at: position)
     }
 
-    /// Skips a value that must be a number.
+    /// Returns the position after a number. Throws for any other value.
     @inline(__always)
     func skipRequiredNumber(_ position: Int, _ field: Field) throws(Fault) -> Int {
         guard position < count, byte(position) == UInt8(ascii: "-") || byte(position) &- UInt8(ascii: "0") < 10 else {

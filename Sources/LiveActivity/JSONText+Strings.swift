@@ -1,6 +1,6 @@
 import Numbers
 
-/// The place of a string that was read.
+/// The place of a string in a JSON text, without its quotes.
 struct JSONStringRange {
     /// The position after the opening quote.
     var start: Int
@@ -137,7 +137,7 @@ extension JSONText {
         }
     }
 
-    /// Reads the four hexadecimal digits of an escape.
+    /// Reads the four hexadecimal digits of a `\u` escape.
     private func readCodeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
         var unit: UInt32 = 0
         for digitPosition in position..<position &+ 4 {
@@ -150,7 +150,7 @@ extension JSONText {
         return unit
     }
 
-    /// Reads one character of two to four bytes (Unicode, table 3-7, "Well-Formed UTF-8 Byte Sequences").
+    /// Returns the position after a character of two to four bytes. Throws if its bytes are not well-formed UTF-8.
     @inline(__always)
     private func skipMultibyteCharacter(_ position: Int, _ field: Field) throws(Fault) -> Int {
         let length = UTF8Sequence.multibyteLength(

@@ -10,15 +10,15 @@ extension JSONText {
         var levelCount = 0
         var position = start
         while true {
-            let first = peek(position)
-            if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
+            let firstByte = peek(position)
+            if firstByte == UInt8(ascii: "{") || firstByte == UInt8(ascii: "[") {
                 guard depth &+ levelCount < Limits.nestingDepthMax else { throw Fault(.tooDeep, field, at: position) }
-                let isObject = first == UInt8(ascii: "{")
+                let isObject = firstByte == UInt8(ascii: "{")
                 objectBits = objectBits &<< 1 | (isObject ? 1 : 0)
                 levelCount &+= 1
                 position = skipWhitespace(position &+ 1)
-                // In ASCII, "}" and "]" are two above "{" and "[". So `first + 2` closes an empty container.
-                let isEmpty = peek(position) == first &+ 2
+                // In ASCII, "}" and "]" are two above "{" and "[". So `firstByte + 2` closes an empty container.
+                let isEmpty = peek(position) == firstByte &+ 2
                 if !isEmpty {
                     if isObject { position = try skipKeyAndColon(position, field) }
                     continue
@@ -72,7 +72,7 @@ extension JSONText {
         switch peek(position) {
         case UInt8(ascii: "\""): return try readString(position, field).nextPosition
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
-            // Most numbers have a few digits, so they are read without a function call.
+            // Most numbers are short integers, so they are read here, without a call of `skipNumber`.
             var end = position &+ 1
             while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")
@@ -120,7 +120,7 @@ extension JSONText {
         return try skipDigits(position, field)
     }
 
-    /// Returns the position after one digit or more. Throws if there is no digit.
+    /// Returns the position after the digits at `start`. Throws if there is no digit.
     @inline(__always)
     private func skipDigits(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start

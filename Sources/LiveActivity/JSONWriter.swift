@@ -11,7 +11,7 @@ public struct JSONWriter: ~Copyable {
 
     private var base: UnsafeMutableRawPointer
     private var capacity: Int
-    private var count = 0
+    private var writtenByteCount = 0
     /// Whether the next key is the first of its object, so that no comma precedes it.
     private var isBeforeFirstKey = true
 
@@ -28,12 +28,12 @@ public struct JSONWriter: ~Copyable {
 
     /// The text that was written. Valid until the writer writes again.
     public var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: base, count: count)
+        UnsafeRawBufferPointer(start: base, count: writtenByteCount)
     }
 
     /// Discards the text and keeps the buffer.
     public mutating func reset() {
-        count = 0
+        writtenByteCount = 0
         isBeforeFirstKey = true
     }
 
@@ -50,7 +50,7 @@ public struct JSONWriter: ~Copyable {
         isBeforeFirstKey = false
     }
 
-    /// Writes a key. Its value must follow.
+    /// Writes a key. The caller then writes its value.
     ///
     /// - Parameter name: ASCII without quotes, backslashes and control characters, because it is not escaped.
     @inline(__always)
@@ -93,7 +93,7 @@ public struct JSONWriter: ~Copyable {
 
     public mutating func integer(_ value: UInt64) {
         reserve(Decimal.digitsMax)
-        count &+= Decimal.write(value, to: base + count)
+        writtenByteCount &+= Decimal.write(value, to: base + writtenByteCount)
     }
 
     /// Appends bytes unchanged, without a comma before them. If the writer's text must be JSON, the caller makes sure
@@ -157,14 +157,14 @@ public struct JSONWriter: ~Copyable {
         var position = start
         while position &+ 8 <= text.count {
             let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
-            (base + count).storeBytes(of: word, as: UInt64.self)
+            (base + writtenByteCount).storeBytes(of: word, as: UInt64.self)
             let topBits = nonPlainByteMask(UInt64(littleEndian: word))
             if topBits != 0 {
                 let plainCount = topBits.trailingZeroBitCount &>> 3
-                count &+= plainCount
+                writtenByteCount &+= plainCount
                 return position &+ plainCount
             }
-            count &+= 8
+            writtenByteCount &+= 8
             position &+= 8
         }
         while position < text.count {
@@ -205,8 +205,8 @@ public struct JSONWriter: ~Copyable {
 
     @inline(__always)
     private mutating func put(_ byte: UInt8) {
-        base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
-        count &+= 1
+        base.storeBytes(of: byte, toByteOffset: writtenByteCount, as: UInt8.self)
+        writtenByteCount &+= 1
     }
 
     @inline(__always)
@@ -217,22 +217,22 @@ public struct JSONWriter: ~Copyable {
 
     @inline(__always)
     private mutating func put(_ start: UnsafeRawPointer, _ length: Int) {
-        (base + count).copyMemory(from: start, byteCount: length)
-        count &+= length
+        (base + writtenByteCount).copyMemory(from: start, byteCount: length)
+        writtenByteCount &+= length
     }
 
     /// Makes room for more bytes.
     @inline(__always)
     private mutating func reserve(_ byteCount: Int) {
-        if byteCount > capacity &- count { grow(byteCount) }
+        if byteCount > capacity &- writtenByteCount { grow(byteCount) }
     }
 
     @inline(never)
     private mutating func grow(_ byteCount: Int) {
-        precondition(byteCount <= Self.bytesMax - count, "the text exceeds the writer's limit")
-        capacity = min(max(count + byteCount, 2 * capacity), Self.bytesMax)
+        precondition(byteCount <= Self.bytesMax - writtenByteCount, "the text exceeds the writer's limit")
+        capacity = min(max(writtenByteCount + byteCount, 2 * capacity), Self.bytesMax)
         let newBase = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
-        newBase.copyMemory(from: base, byteCount: count)
+        newBase.copyMemory(from: base, byteCount: writtenByteCount)
         base.deallocate()
         base = newBase
     }

@@ -6,7 +6,8 @@ import Numbers
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
-    /// When the life began that an end ends, or when the life begins that a start begins, UNIX milliseconds.
+    /// UNIX milliseconds. In the id of an end: when the life that it ends began. In the id of a start: when the new
+    /// life begins.
     public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of an end.
     public let stateVersion: Version?

@@ -55,7 +55,7 @@ public enum Limits {
     public static let shapeFieldsPerObjectMax = 128
     /// The maximum nesting of types in a shape. It limits the recursion of ``ContractChecker``.
     public static let shapeDepthMax = 16
-    /// The maximum number of `ActivityAttributes` types of one app. If a type has other shapes in another release of
-    /// the app, the type counts once for each of these releases.
+    /// The maximum number of `ActivityAttributes` types of one app. A type whose shapes differ between releases of the
+    /// app counts once for each of these releases.
     public static let shapeTypesPerAppMax = 64
 }

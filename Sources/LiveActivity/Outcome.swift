@@ -6,9 +6,10 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already, or another record with this version is in progress.
     case duplicate
-    /// A newer version replaced this one before APNs accepted it. Also an end, if a newer start has begun the activity
-    /// again (R13). Also a lifetime command (R35) that is not needed any more, for example because the producer has
-    /// ended the activity.
+    /// The command is not needed any more, for one of these reasons:
+    /// - A newer version replaced this one before APNs accepted it.
+    /// - It is an end, and a newer start has begun the activity again (R13).
+    /// - It is a lifetime command (R35), and for example the producer has ended the activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.
@@ -18,8 +19,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command is too late, for one of these reasons:
     /// - Its expiration passed before it was sent.
     /// - It is a start or a command to an audience, and became too old (R20).
-    /// - It is too old for any phone to show its activity, and Redis does not know the activity or the command would be
-    ///   sent without an expiration of its own.
+    /// - It is too old for any phone to show its activity. In addition, Redis does not know the activity, or the
+    ///   command has no expiration of its own.
     /// - It is the end of a lifetime, and Redis has no token.
     /// - It restarts an activity, and the policy does not restart activities any more.
     case expired
@@ -34,7 +35,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// begin a second activity. (R16)
     case unknown
 
-    /// Each outcome's properties. The switch has no `default`, so that the compiler asks for those of a new outcome.
+    /// Each outcome's properties. The switch has no `default`, so that the compiler reports an outcome without
+    /// properties.
     private var definition: (name: StaticString, isFinal: Bool, isError: Bool) {
         switch self {
         case .accepted: (name: "accepted", isFinal: true, isError: false)
@@ -54,7 +56,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The name in result records.
     public var name: StaticString { definition.name }
 
-    /// Whether the command gets no other outcome later.
+    /// Whether this outcome is the last one of its command. After `held`, another outcome may follow.
     public var isFinal: Bool { definition.isFinal }
 
     /// Whether something went wrong, so that a trace of the command shows an error.

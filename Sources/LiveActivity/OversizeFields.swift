@@ -5,7 +5,7 @@
 public struct OversizeFields: Sendable, Equatable {
     /// The maximum number of fields of one policy: eight, because ``ShortenedRecord`` has a byte with one bit for each.
     public static let fieldsMax = 8
-    /// The maximum length of a field's name, in bytes.
+    /// The maximum length of a field's name, in bytes. With a comma after each, eight names need at most 512 bytes.
     public static let nameBytesMax = 63
     /// The maximum length of all names of one policy with the commas between them, in bytes.
     public static let nameListBytesMax = fieldsMax * (nameBytesMax + 1) - 1
@@ -28,7 +28,8 @@ public struct OversizeFields: Sendable, Equatable {
 
     public var isEmpty: Bool { names.isEmpty }
 
-    /// Whether a text is a field's name: letters, digits, `_` and `-`, with single dots between keys.
+    /// Whether a text is a field's name: at most ``nameBytesMax`` letters, digits, `_` and `-`, with single dots
+    /// between keys.
     public static func isFieldName(_ text: String) -> Bool {
         (1...nameBytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") }
@@ -36,8 +37,8 @@ public struct OversizeFields: Sendable, Equatable {
                 .allSatisfy { !$0.isEmpty }
     }
 
-    /// Whether bytes can be a list of names: they are not too long, and have only letters, digits, `_`, `-`, dots and
-    /// commas. Checks the header `dropped`, which Causeway itself writes.
+    /// Whether bytes can be a list of names, as Causeway writes it into the header `dropped`: at most
+    /// ``nameListBytesMax`` letters, digits, `_`, `-`, dots and commas.
     public static func isFieldNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= nameListBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
@@ -78,25 +79,25 @@ public struct OversizeFields: Sendable, Equatable {
     ) -> ShortenedRecord {
         precondition(target.count >= record.count, "there is no room for the record")
         target.copyMemory(from: record)
-        var count = record.count
+        var byteCount = record.count
         var droppedFieldBits: UInt8 = 0
         // An end may have no content state. Then there is nothing to drop.
-        guard !command.contentState.isAbsent else { return ShortenedRecord(byteCount: count, droppedFieldBits: 0) }
+        guard !command.contentState.isAbsent else { return ShortenedRecord(byteCount: byteCount, droppedFieldBits: 0) }
         let statePosition = Int(command.contentState.offset)
         for (index, path) in fieldPaths.enumerated() {
-            guard command.bodyByteCount - (record.count - count) > command.bodyBytesMax else { break }
+            guard command.bodyByteCount - (record.count - byteCount) > command.bodyBytesMax else { break }
             guard
-                let newCount = JSONMemberRemoval.remove(
+                let newByteCount = JSONMemberRemoval.remove(
                     path,
                     from: statePosition,
-                    in: UnsafeMutableRawBufferPointer(rebasing: target[..<count])
+                    in: UnsafeMutableRawBufferPointer(rebasing: target[..<byteCount])
                 ),
-                newCount < count
+                newByteCount < byteCount
             else { continue }
-            count = newCount
+            byteCount = newByteCount
             droppedFieldBits |= 1 << UInt8(index)
         }
-        return ShortenedRecord(byteCount: count, droppedFieldBits: droppedFieldBits)
+        return ShortenedRecord(byteCount: byteCount, droppedFieldBits: droppedFieldBits)
     }
 
     /// Returns the names of the dropped fields, separated by commas.

@@ -16,16 +16,17 @@ public struct Policy: Sendable, Equatable {
     /// 10 draws at most one push from each bucket, whatever the number of members.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket; of ``Policy/startBudget``, the number of starts. 1...``pushesMax``.
-        /// These properties have the names of their configuration keys.
+        /// This property and the next two have the names of their configuration keys.
         public var pushes: Int
         /// The number of pushes, or of starts, that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
         /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
         /// and the next alert would be sent at priority 5. 0...`pushes`; of ``Policy/startBudget`` always 0.
         public var reservedForAlerts: Int
-        /// How long the slowest bucket of all policies takes to fill from empty, in seconds; 0: no other policy counts.
-        /// Commands of one activity may name different policies, and all draw on one stored time. A bucket that fills
-        /// faster must not cut this time to its own. `PolicyTable` sets this number.
+        /// How many seconds the slowest bucket of all policies takes to fill from empty; 0: no other policy counts.
+        /// Commands of one activity may name different policies, but Redis stores only one time at which the budget is
+        /// full. Redis cuts this time only if it is further ahead than the slowest bucket needs. `PolicyTable` sets
+        /// this number.
         public var longestFillSeconds = 0
 
         public static let pushesMax = 10_000
@@ -37,9 +38,9 @@ public struct Policy: Sendable, Equatable {
             self.reservedForAlerts = reservedForAlerts
         }
 
-        /// The milliseconds in which the bucket gains one push.
+        /// How many milliseconds the bucket takes to gain one push.
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
-        /// The time in which the bucket fills if it is empty: seconds, rounded up.
+        /// How many seconds the bucket takes to fill from empty, rounded up.
         public var fillSeconds: Int { Int((Int64(pushes) * intervalMilliseconds + 999) / 1_000) }
     }
 
@@ -79,7 +80,7 @@ public struct Policy: Sendable, Equatable {
         public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
         public var throttledSpacingMillisecondsMax: Int64 { Int64(packedThrottledSpacingMillisecondsMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
-        /// As ``Bucket/longestFillSeconds``, for both buckets: an activity stores one time for both.
+        /// The higher ``Bucket/longestFillSeconds`` of the two buckets, because Redis stores one time for both.
         public var longestFillSeconds: Int { Int(packedLongestFillSeconds) }
         public var budget: Bucket { packedBudget.makeBucket(longestFillSeconds: packedLongestFillSeconds) }
         public var frequentBudget: Bucket {
@@ -105,8 +106,8 @@ public struct Policy: Sendable, Equatable {
     }
 
     /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends for a phone that
-    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each time has 1...43,200
-    /// seconds, because an activity is visible for at most 12 hours. (R20)
+    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each of these times is
+    /// 1...43,200 seconds, because an activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until
         /// the start has this age, but never after the command's expiration.

@@ -32,22 +32,22 @@ extension PushBody {
         let isInserted = layout.alert.isAbsent
         let start = isInserted ? apsByteOffset + 1 : Int(layout.alert.offset)
         let end = isInserted ? start : layout.alert.end
-        var count = 0
+        var writtenByteCount = 0
         func append(_ bytes: UnsafeRawBufferPointer) {
-            UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: bytes)
-            count += bytes.count
+            UnsafeMutableRawBufferPointer(rebasing: target[writtenByteCount...]).copyMemory(from: bytes)
+            writtenByteCount += bytes.count
         }
         append(UnsafeRawBufferPointer(rebasing: body[..<start]))
         if isInserted { append(UnsafeRawBufferPointer(start: alertKey.utf8Start, count: alertKey.utf8CodeUnitCount)) }
-        let alertStart = count
+        let alertStart = writtenByteCount
         append(alert)
-        let alertEnd = count
+        let alertEnd = writtenByteCount
         if isInserted {
-            target[count] = comma
-            count += 1
+            target[writtenByteCount] = comma
+            writtenByteCount += 1
         }
         append(UnsafeRawBufferPointer(rebasing: body[end...]))
-        assert(count == newByteCount)
+        assert(writtenByteCount == newByteCount)
 
         let growthBytes = newByteCount - body.count
         func movedIfBehindAlert(_ range: ByteRange) -> ByteRange {
@@ -65,7 +65,7 @@ extension PushBody {
 
     /// Returns the length of a body without its alert. The body must have an alert.
     public static func byteCountWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
-        body.count - alertMember(of: body, layout).count
+        body.count - alertMemberRange(of: body, layout).count
     }
 
     /// Writes a body without its alert, as if the producer had written none. The body must have an alert.
@@ -77,17 +77,17 @@ extension PushBody {
         _ layout: Layout,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let member = alertMember(of: body, layout)
-        precondition(target.count >= body.count - member.count, "there is no room for the body")
-        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<member.lowerBound]))
-        UnsafeMutableRawBufferPointer(rebasing: target[member.lowerBound...])
-            .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[member.upperBound...]))
+        let removedRange = alertMemberRange(of: body, layout)
+        precondition(target.count >= body.count - removedRange.count, "there is no room for the body")
+        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: body[..<removedRange.lowerBound]))
+        UnsafeMutableRawBufferPointer(rebasing: target[removedRange.lowerBound...])
+            .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[removedRange.upperBound...]))
 
         func movedIfBehindAlert(_ range: ByteRange) -> ByteRange {
-            range.isAbsent || Int(range.offset) < member.lowerBound ? range : range.moved(by: -member.count)
+            range.isAbsent || Int(range.offset) < removedRange.lowerBound ? range : range.moved(by: -removedRange.count)
         }
         var aps = layout.aps
-        aps.count -= UInt32(truncatingIfNeeded: member.count)
+        aps.count -= UInt32(truncatingIfNeeded: removedRange.count)
         return Layout(
             aps: aps,
             timestampDigits: movedIfBehindAlert(layout.timestampDigits),
@@ -99,7 +99,7 @@ extension PushBody {
     /// Returns the range of the bytes to remove: the alert's key, its value, and one comma. This is the comma after the
     /// value or, if there is none, the comma before the key. One of the two commas exists, because `aps` has other
     /// required keys.
-    private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
+    private static func alertMemberRange(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
         // Finds the two quotes around the key, from right to left. Between them is `alert`, perhaps with escapes such
         // as `\u0061`, but without a quote.

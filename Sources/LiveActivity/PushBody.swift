@@ -47,13 +47,13 @@ public enum PushBody {
     ) -> Layout {
         precondition(target.count >= command.bodyByteCount, "there is no room for the body")
         let aps = command.aps.bytes(in: record)
-        var count = 0
+        var writtenByteCount = 0
         func append(_ bytes: UnsafeRawBufferPointer) {
-            UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: bytes)
-            count += bytes.count
+            UnsafeMutableRawBufferPointer(rebasing: target[writtenByteCount...]).copyMemory(from: bytes)
+            writtenByteCount += bytes.count
         }
         append(UnsafeRawBufferPointer(start: opening.utf8Start, count: opening.utf8CodeUnitCount))
-        let distance = count - Int(command.aps.offset)
+        let distance = writtenByteCount - Int(command.aps.offset)
         var layout = Layout(
             aps: command.aps.moved(by: distance),
             timestampDigits: command.timestampDigits.moved(by: distance),
@@ -62,14 +62,15 @@ public enum PushBody {
         )
         append(aps)
         if !command.payloadMembers.isAbsent {
-            target[count] = UInt8(ascii: ",")
-            count += 1
-            layout.payloadMembers = command.payloadMembers.moved(by: count - Int(command.payloadMembers.offset))
+            target[writtenByteCount] = UInt8(ascii: ",")
+            writtenByteCount += 1
+            let payloadDistance = writtenByteCount - Int(command.payloadMembers.offset)
+            layout.payloadMembers = command.payloadMembers.moved(by: payloadDistance)
             append(command.payloadMembers.bytes(in: record))
         }
-        target[count] = UInt8(ascii: "}")
-        count += 1
-        assert(count == command.bodyByteCount)
+        target[writtenByteCount] = UInt8(ascii: "}")
+        writtenByteCount += 1
+        assert(writtenByteCount == command.bodyByteCount)
         return layout
     }
 

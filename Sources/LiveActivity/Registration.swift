@@ -16,8 +16,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var token: TextRange
         /// Whether the user allows frequent updates, so that the activity has a larger budget. False if absent.
         public var allowsFrequentUpdates: Bool
-        /// The version that the app already displays; nil if the registration names none that counts
-        /// (``Registration/limitTimes(toLeadOver:)``).
+        /// The version that the app already displays; nil if the registration names none, or if
+        /// ``Registration/limitTimes(ofRecordWrittenAtMilliseconds:)`` has removed it.
         public var shownVersion: Version?
         /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
         public var audiences: ByteRange
@@ -41,28 +41,28 @@ public struct Registration: Sendable, BitwiseCopyable {
     /// The app's bundle id.
     public var app: TextRange
     public var environment: APNsEnvironment
-    /// When the app received the token, UNIX milliseconds. If APNs found the token dead before this time, the token is
-    /// not retired.
+    /// When the app received the token, UNIX milliseconds. If APNs found the token dead at this time or earlier, the
+    /// token is not retired.
     public var registeredAtMilliseconds: Int64
     public var kind: Kind
 }
 
 extension Registration {
-    /// Limits the registration's time to ``Limits/timestampLeadSecondsMax`` after the record's own time. If a time were
-    /// far in the future, all later registrations, tombstones and refusals of the token would count as older.
+    /// Lowers the registration's time to at most ``Limits/timestampLeadSecondsMax`` after the record's own time. If a
+    /// time were far in the future, all later registrations, tombstones and refusals of the token would count as older.
     ///
-    /// Removes a shown version whose timestamp is beyond the same limit. No worker has sent such a command, and all
-    /// commands with earlier timestamps would count as older.
+    /// Removes a shown version whose timestamp is beyond the same limit. No worker has sent a command with such a
+    /// timestamp, and all commands with earlier timestamps would count as older.
     ///
-    /// - Parameter milliseconds: Kafka's timestamp of the record, so that a reread record gets the same time; without a
-    ///   timestamp, when the record was received.
-    public mutating func limitTimes(toLeadOver milliseconds: Int64) {
+    /// - Parameter writtenAtMilliseconds: Kafka's timestamp of the record, so that a reread record gets the same time;
+    ///   if it has none, when the record was received.
+    public mutating func limitTimes(ofRecordWrittenAtMilliseconds writtenAtMilliseconds: Int64) {
         let leadMillisecondsMax = Limits.timestampLeadSecondsMax * 1_000
-        if registeredAtMilliseconds - leadMillisecondsMax > milliseconds {
-            registeredAtMilliseconds = milliseconds + leadMillisecondsMax
+        if registeredAtMilliseconds - leadMillisecondsMax > writtenAtMilliseconds {
+            registeredAtMilliseconds = writtenAtMilliseconds + leadMillisecondsMax
         }
         if case .activity(var activity) = kind, let shownVersion = activity.shownVersion,
-            shownVersion.timestamp * 1_000 - leadMillisecondsMax > milliseconds
+            shownVersion.timestamp * 1_000 - leadMillisecondsMax > writtenAtMilliseconds
         {
             activity.shownVersion = nil
             kind = .activity(activity)

@@ -48,7 +48,7 @@ public enum RestartRecord {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
-    /// Whether a newer release of Causeway must have written the record. Two things show this:
+    /// Whether a newer release of Causeway must have written the record. Either of two things shows this:
     /// - The record has a key or a value that this release does not know.
     /// - The record begins with a letter. So far, every record is a JSON object. A future release that writes another
     ///   format must begin its records with a letter, so that this function recognizes them.
@@ -87,9 +87,9 @@ public enum RestartRecord {
     private static func remove(_ path: [String], from root: PathRoot, of record: inout [UInt8]) {
         guard let command = decode(record) else { return }
         let start = root == .aps ? Int(command.aps.offset) : 0
-        let count = record.withUnsafeMutableBytes { bytes in
+        let newByteCount = record.withUnsafeMutableBytes { bytes in
             JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: bytes)
         }
-        if let count { record.removeSubrange(count...) }
+        if let newByteCount { record.removeSubrange(newByteCount...) }
     }
 }

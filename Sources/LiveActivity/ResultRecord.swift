@@ -1,7 +1,7 @@
 import Numbers
 
-/// The record for the results topic that says what became of one command. Texts are plain bytes without escapes. They
-/// are borrowed until ``write(to:)`` has returned.
+/// The record for the results topic that says what became of one command. Texts are plain bytes without escapes, which
+/// must stay valid until ``write(to:)`` has returned.
 public struct ResultRecord {
     /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var commandIdentifier: UnsafeRawBufferPointer?
@@ -47,7 +47,7 @@ public struct ResultRecord {
     public var sourcePartition: Int32
     public var sourceOffset: Int64
 
-    // The times of the command, UNIX milliseconds; -1 for a time that is not known.
+    // The following times are UNIX milliseconds; -1: the time is not known.
 
     /// The timestamp of the command's record in Kafka.
     public var recordTimestampMilliseconds: Int64 = -1
@@ -57,7 +57,7 @@ public struct ResultRecord {
     public var admittedAtMilliseconds: Int64 = -1
     /// When the command was last sent to APNs.
     public var sentAtMilliseconds: Int64 = -1
-    /// When APNs responded.
+    /// When APNs' last response came.
     public var responseAtMilliseconds: Int64 = -1
 
     public init(

@@ -3,8 +3,8 @@ import Numbers
 
 /// The bytes that a JSON string represents, one by one.
 ///
-/// The escapes are well formed, because ``JSONText`` has read the string before. Wrong escapes would only end the
-/// sequence early, and never lead to reading out of bounds.
+/// The escapes are well formed, because ``JSONText`` has read the string before. Wrong escapes would give wrong bytes
+/// or end the sequence early, but never lead to reading out of bounds.
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
@@ -105,12 +105,12 @@ public func unescape(
         target.copyMemory(from: source)
         return source.count
     }
-    var count = 0
+    var writtenByteCount = 0
     for byte in UnescapedBytes(source) {
-        target[count] = byte
-        count &+= 1
+        target[writtenByteCount] = byte
+        writtenByteCount &+= 1
     }
-    return count
+    return writtenByteCount
 }
 
 @inline(__always)

@@ -39,8 +39,8 @@ public enum Decimal {
     /// - Returns: the number of digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
-        // Most long numbers are times in milliseconds, with thirteen digits. Write the first five of these digits in
-        // pairs, and the last eight at once.
+        // Most long numbers are times in milliseconds, with thirteen digits. So the last eight digits are written at
+        // once, and the digits before them in pairs.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writeDigitPairs(high, to: destination)
         (destination + count).storeBytes(of: eightASCIIDigits(low).littleEndian, as: UInt64.self)
@@ -81,7 +81,8 @@ public enum Decimal {
     public static func write(_ value: UInt64, digitCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digitCount
-        // Most long numbers are times in milliseconds, with thirteen digits. So eight digits are written at once.
+        // Most long numbers are times in milliseconds, with thirteen digits. So write eight digits at once while eight
+        // are left.
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -91,13 +92,13 @@ public enum Decimal {
         while position > 0 {
             position &-= 1
             let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
-            let text = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit)
-            (destination + position).storeBytes(of: text, as: UInt8.self)
+            let asciiDigit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit)
+            (destination + position).storeBytes(of: asciiDigit, as: UInt8.self)
             rest = quotient
         }
     }
 
-    /// Returns eight ASCII digits of a number below 10^8: the first digit is in the lowest byte.
+    /// Returns a number below 10^8 as eight ASCII digits. The first digit is in the lowest byte.
     ///
     /// The number is split in three steps: 12345678 into 1234 and 5678, then into 12, 34, 56 and 78, then into single
     /// digits. All parts are in one 64-bit word. So in the last two steps, one multiplication and one shift divide all

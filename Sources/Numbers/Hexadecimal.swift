@@ -36,8 +36,8 @@ public enum Hexadecimal {
     /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`.
     ///
     /// An addition compares all eight bytes with one bound. For example, 0x50 is added to each byte: the top bit of the
-    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because `guard` has refused
-    /// bytes above 0x7F.
+    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the `guard` has
+    /// refused bytes above 0x7F.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
@@ -80,7 +80,7 @@ public enum Hexadecimal {
         return (digitBits | letterBits) & ~block & topBits
     }
 
-    /// The length of a UUID's canonical text, 8-4-4-4-12.
+    /// The length of a UUID's canonical text: 32 digits in groups of 8, 4, 4, 4 and 12, and four dashes.
     public static let uuidTextByteCount = 36
 
     /// Writes a UUID in the canonical lower-case form that `apns-id` asks for.
@@ -99,7 +99,7 @@ public enum Hexadecimal {
         (text[8], text[13], text[18], text[23]) = (dash, dash, dash, dash)
     }
 
-    /// Reads a UUID in the form that `writeUUID` writes; nil for anything else.
+    /// Reads a UUID in the form that `writeUUID` writes; nil for any other text.
     @inlinable
     public static func readUUID(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
         let dash = UInt8(ascii: "-")
@@ -150,16 +150,16 @@ public enum Hexadecimal {
         return (nibbles &+ oneInEachByte &* 0x30 &+ letters &* 39).littleEndian
     }
 
-    /// Returns a number as sixteen digits, letters in lower case.
+    /// Returns a number as sixteen hexadecimal digits, letters in lower case.
     public static func text(_ number: UInt64) -> String { withUnsafeBytes(of: number.bigEndian) { text($0) } }
 
-    /// Returns bytes as digits, letters in lower case.
+    /// Returns bytes as hexadecimal digits, two for each byte, letters in lower case.
     public static func text(_ bytes: UnsafeRawBufferPointer) -> String {
         String(unsafeUninitializedCapacity: bytes.count * 2) { write(bytes, to: UnsafeMutableRawBufferPointer($0)) }
     }
 
     /// Writes bytes as hexadecimal digits, letters in lower case, and returns the number of digits.
-    /// - Precondition: `target` has room for two digits a byte.
+    /// - Precondition: `target` has room for two digits for each byte.
     @inlinable
     public static func write(_ bytes: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer) -> Int {
         precondition(target.count >= bytes.count &* 2, "two digits a byte")

@@ -54,12 +54,12 @@ public enum Numeral {
         whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
     }
 
-    /// Formats milliseconds as seconds with two decimal places; negative times as `0.00 s`.
+    /// Formats milliseconds as seconds with two decimal places, rounded down; a negative time as `0.00 s`.
     public static func seconds(milliseconds: Int64) -> String {
         "\(twoDecimals(hundredths: Int(clamping: max(0, milliseconds) / 10))) s"
     }
 
-    /// Formats a duration in a unit that fits, from milliseconds to days.
+    /// Formats a duration in a unit that fits, from milliseconds to days, rounded down.
     public static func duration(microseconds: Int64) -> String {
         switch microseconds {
         case ..<10_000: "\(exactQuotient(microseconds / 10, divisor: 100)) ms"

@@ -1,4 +1,4 @@
-/// Percent-encoding of bytes in a URL (RFC 3986, section 2.1).
+/// Decodes the percent-encoding of a URL (RFC 3986, section 2.1).
 public enum PercentEncoding {
     /// Returns the decoded text; nil if a percent sign is not followed by two hexadecimal digits, or if the decoded
     /// bytes are not UTF-8.

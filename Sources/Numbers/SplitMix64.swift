@@ -11,10 +11,10 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
     @inlinable
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
     }
 
     /// Returns a number in `0..<bound`; 0 if `bound` is 0.
@@ -23,19 +23,20 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random time between half of `milliseconds` and `milliseconds`: a pause before a retry. With random
-    /// pauses, calls that failed together are not repeated together.
+    /// Returns a random pause before a retry: longer than half of `milliseconds`, and at most `milliseconds`. With
+    /// random pauses, calls that failed together are not repeated together.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
         let halfMilliseconds = milliseconds / 2
         return halfMilliseconds + Int64(next(below: UInt64(milliseconds - halfMilliseconds))) + 1
     }
 
-    /// Returns a random number that is not 0: the id of a trace or span (https://www.w3.org/TR/trace-context/).
+    /// Returns a random number that is not 0. The id of a trace or span must not be 0
+    /// (https://www.w3.org/TR/trace-context/).
     @inlinable
     public mutating func nextNonzero() -> UInt64 {
-        let value = next()
-        return value == 0 ? 1 : value
+        let number = next()
+        return number == 0 ? 1 : number
     }
 
     /// Returns a random UUID (RFC 9562, version 4) as two halves.

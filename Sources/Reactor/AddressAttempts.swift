@@ -1,7 +1,7 @@
 /// The addresses of a host that a client still has to try, one after another until a deadline.
 ///
 /// Each address gets an equal share of the time that is left. So an address that never responds leaves time for the
-/// others, for example an IPv6 address in a network that drops its packets.
+/// other addresses, for example an IPv6 address in a network that drops its packets.
 public struct AddressAttempts {
     /// A client tries at most this many addresses of a host.
     public static let addressesMax = 8

@@ -138,16 +138,15 @@ public final class EventLoop {
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if a timer
     ///   is due or a signal interrupts it. There is no wait if iteration-end handlers are already registered.
     public func runIteration(waitMilliseconds: Int32) {
-        let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
-        var count = fetchEvents(waitMilliseconds: effectiveMilliseconds)
-        // A signal has interrupted the wait. Fetch the events before timers fire: after a long stop of the process
-        // (SIGSTOP), a deadline may have passed although the input that it waits for is here.
-        if count < 0 { count = fetchEvents(waitMilliseconds: 0) }
+        var eventCount = fetchEvents(waitMilliseconds: effectiveWaitMilliseconds(waitMilliseconds))
+        // If a signal has interrupted the wait, fetch the events before timers fire: after a long stop of the process
+        // (SIGSTOP), the timer of a time limit may be due although the awaited input has arrived.
+        if eventCount < 0 { eventCount = fetchEvents(waitMilliseconds: 0) }
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
         nowMilliseconds = iterationBeganAtNanoseconds / 1_000_000
         wallMilliseconds = wallClock.wallMilliseconds
-        for index in 0..<max(0, Int(count)) {
+        for index in 0..<max(0, Int(eventCount)) {
             dispatch(eventBuffer[index])
         }
         fireTimers()
@@ -377,10 +376,10 @@ extension epoll_event {
 
 extension DescriptorEvents {
     fileprivate init(epoll flags: UInt32) {
-        var interest: DescriptorEvents = []
-        if flags & EPOLLIN.rawValue != 0 { interest.insert(.readable) }
-        if flags & EPOLLOUT.rawValue != 0 { interest.insert(.writable) }
-        if flags & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { interest.insert(.hangup) }
-        self = interest
+        var events: DescriptorEvents = []
+        if flags & EPOLLIN.rawValue != 0 { events.insert(.readable) }
+        if flags & EPOLLOUT.rawValue != 0 { events.insert(.writable) }
+        if flags & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { events.insert(.hangup) }
+        self = events
     }
 }

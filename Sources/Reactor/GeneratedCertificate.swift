@@ -22,10 +22,10 @@ public enum GeneratedCertificate {
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
             throw TLSError(code: .fileNotWritten, reason: "\(directory): \(systemErrorText(errno))")
         }
-        let names = try makeAlternativeNames(hosts)
+        let alternativeNames = try makeAlternativeNames(hosts)
         // Each authority has its own name, so that a client that trusts several authorities can distinguish them.
-        let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
-        let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
+        let authorityName = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
+        let authority = try Certificate(commonName: authorityName, issuer: nil) { certificate throws(TLSError) in
             try certificate.addExtension(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
             try certificate.addExtension(NID_key_usage, "critical,keyCertSign,cRLSign")
         }
@@ -34,7 +34,7 @@ public enum GeneratedCertificate {
             try certificate.addExtension(NID_basic_constraints, "critical,CA:FALSE")
             try certificate.addExtension(NID_key_usage, "critical,digitalSignature")
             try certificate.addExtension(NID_ext_key_usage, "serverAuth")
-            try certificate.addExtension(NID_subject_alt_name, names)
+            try certificate.addExtension(NID_subject_alt_name, alternativeNames)
         }
         let files = (
             caFile: "\(directory)/ca.pem", certificateFile: "\(directory)/server.pem",
@@ -46,8 +46,8 @@ public enum GeneratedCertificate {
         return files
     }
 
-    /// Returns the value of the extension for subject alternative names. Refuses other characters than those of host
-    /// names and `*`, because a comma, for example, would begin a further entry of the value.
+    /// Returns the value of the extension for subject alternative names. Throws if a host has other characters than
+    /// those of host names and `*`, because a comma, for example, would begin a further entry of the value.
     private static func makeAlternativeNames(_ hosts: [String]) throws(TLSError) -> String {
         guard !hosts.isEmpty else {
             throw TLSError(code: .serverNameInvalid, reason: "a certificate needs at least one host")
@@ -179,9 +179,9 @@ public enum GeneratedCertificate {
             guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .openSSLFailed, subject: "BIO_new") }
             defer { BIO_free(memory) }
             guard write(memory) == 1 else { throw TLSError(code: .openSSLFailed, subject: "PEM") }
-            var data: UnsafeMutablePointer<CChar>?
-            let count = COpenSSL_BIO_get_mem_data(memory, &data)
-            return [UInt8](UnsafeRawBufferPointer(start: data, count: max(0, count)))
+            var content: UnsafeMutablePointer<CChar>?
+            let count = COpenSSL_BIO_get_mem_data(memory, &content)
+            return [UInt8](UnsafeRawBufferPointer(start: content, count: max(0, count)))
         }
     }
 }

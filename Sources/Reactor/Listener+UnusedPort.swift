@@ -3,13 +3,13 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// The ports that the search tries. All are below 32,768, because by default Linux takes higher ones for outgoing
-    /// connections and for listeners on port 0. So Linux gives a found port to no other socket before the caller's
-    /// server listens on it.
+    /// The ports that `findUnusedLoopbackPort` tries. All are below 32,768, because by default Linux takes higher ones
+    /// for outgoing connections and for listeners on port 0. So Linux gives a found port to no other socket before the
+    /// caller's server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried; before the first search, a random one. Each search continues after this port. So
-    /// two searches do not return the same port, even if no server listens on it yet.
+    /// The last port that a search tried; before the first search, a random one. Each search continues after this port.
+    /// So two searches return different ports, even if no server listens on the first port yet.
     private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {

@@ -50,8 +50,8 @@ public final class LoopThread: Sendable {
     }
 }
 
-/// Passes a loop to its thread. `@unchecked Sendable` is correct, because the starting thread does not use the loop
-/// afterwards.
+/// Passes a loop to its thread. `@unchecked Sendable` is correct, because the thread that calls `LoopThread.start` does
+/// not use the loop after it has started the loop's thread.
 private final class ThreadStart: @unchecked Sendable {
     private let name: String
     private let loop: EventLoop

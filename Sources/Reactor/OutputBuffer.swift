@@ -3,8 +3,8 @@
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
     /// An empty buffer keeps at most this much memory, so that the memory of a burst does not stay allocated. The usual
-    /// output of an iteration fits, so that a busy stream does not allocate for each flush: for example 100 pushes of
-    /// 1.3 KiB. The worker's memory budget counts these bytes for each connection.
+    /// output of an iteration fits, for example 100 pushes of 1.3 KiB, so a busy stream does not allocate for each
+    /// flush. The worker's `MemoryBudget` counts these bytes for each connection.
     static let retainedBytesMax = 128 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -57,8 +57,8 @@ struct OutputBuffer: ~Copyable {
     /// Makes room for `neededBytes` at the tail: moves the waiting bytes to the front, or allocates larger memory.
     private mutating func makeRoom(_ neededBytes: Int) {
         let usedBytes = count
-        // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So, on average, a
-        // byte is moved at most once.
+        // Move the waiting bytes to the front only if the move frees at least as many bytes as it moves. So, on
+        // average, a byte is moved at most once.
         if head >= usedBytes, memory.count - usedBytes >= neededBytes, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: usedBytes)
         } else {

@@ -40,8 +40,8 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
 
 typealias Resolution = Result<[SocketAddress], ResolveError>
 
-/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The
-/// thread posts the result to the mailbox.
+/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The thread posts
+/// the result to the loop's `ResolverMailbox`.
 ///
 /// A thread keeps only the mailbox alive, not the loop. If the loop is released before a look-up ends, nobody takes
 /// the result, and the last thread releases the mailbox.
@@ -99,7 +99,7 @@ final class Resolver: DescriptorHandler {
     }
 }
 
-/// The results that wait until the loop takes them; at most one for each call of `resolve`.
+/// The results of look-ups that wait until the loop takes them; at most one for each call of `resolve`.
 private final class ResolverMailbox: Sendable {
     struct PostedResolution {
         var identifier: UInt64

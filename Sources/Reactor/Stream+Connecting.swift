@@ -43,8 +43,8 @@ extension Stream {
         }
     }
 
-    /// Finds out whether the connection attempt has succeeded. If so, starts the TLS handshake or opens the stream.
-    /// Called only from the loop.
+    /// Finds out whether the connection attempt has succeeded. If it has, starts the TLS handshake or opens the stream.
+    /// If it has failed, closes the stream. Called only from the loop.
     func finishConnecting() {
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -63,7 +63,7 @@ extension Stream {
     private func startHandshake() {
         guard let tls else { preconditionFailure("a handshake without TLS") }
         do throws(TLSError) {
-            transport.startTLS(session: try tls.makeSession(descriptor: transport.descriptor, serverName: serverName))
+            transport.startTLS(try tls.makeTLSConnection(descriptor: transport.descriptor, serverName: serverName))
             phase = .handshaking
             updateInterest()
         } catch {
@@ -71,8 +71,8 @@ extension Stream {
         }
     }
 
-    /// Continues the TLS handshake as far as the socket allows, and opens the stream when the handshake is complete.
-    /// Called only from the loop.
+    /// Continues the TLS handshake as far as the socket allows. Opens the stream when the handshake is complete, and
+    /// closes the stream if the handshake fails. Called only from the loop.
     func continueHandshake() {
         guard case .handshaking = phase else { return }
         switch transport.handshake() {
@@ -145,8 +145,8 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemErrorText(error))
 }
 
-/// Sets two options of a TCP socket. The kernel must not delay output, because the stream already collects it.
-/// Keep-alive detects within about two minutes that the peer of an idle connection has disappeared.
+/// Sets the options of a TCP socket. TCP_NODELAY: the kernel does not delay output, because the stream already collects
+/// it. Keep-alive: the kernel notices within about two minutes that the peer of an idle connection has disappeared.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)

@@ -22,7 +22,8 @@ extension Stream {
     }
 
     /// Reads the available input and passes it to the handler. After `readBufferFillsPerEventMax` buffers, the rest
-    /// waits until the next iteration. Called only from the loop.
+    /// waits until the next iteration. Closes the stream if the input has ended or a read fails. Called only from the
+    /// loop.
     func readInput() {
         for _ in 0..<Stream.readBufferFillsPerEventMax {
             switch phase {
@@ -50,7 +51,8 @@ extension Stream {
         scheduleReadContinuation()
     }
 
-    /// Fills the loop's `readBuffer` and passes its content to the handler.
+    /// Reads into the loop's `readBuffer` and passes its content to the handler. Closes the stream if the handler was
+    /// released, or if a read fails after earlier reads have returned bytes.
     ///
     /// - Returns: `.bytes` if there may be more input.
     private func fillAndDeliverReadBuffer() -> TransferResult {
@@ -82,15 +84,15 @@ extension Stream {
         return result
     }
 
-    /// Returns the error if the transfer failed. Call this method before the handler: if the handler uses OpenSSL for
-    /// another stream, the error is lost.
+    /// Returns the error if the transfer failed; otherwise nil. Call this method before you call the handler: if the
+    /// handler uses OpenSSL for another stream, the error is lost.
     private func takeFailureIfFailed(_ result: TransferResult) -> StreamError? {
         guard case .failed = result else { return nil }
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left after a write has failed. The peer's last bytes may say why it closed the
-    /// connection.
+    /// Delivers the input that is left after a write has failed, unless reading is paused. The peer's last bytes may
+    /// say why it closed the connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.readBufferFillsPerEventMax {

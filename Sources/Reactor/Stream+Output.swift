@@ -2,7 +2,8 @@ extension Stream {
     /// Appends the bytes to the output. The stream sends the output at the end of the iteration. If the stream is not
     /// connected yet, or the socket takes no bytes, it sends the output later.
     ///
-    /// Ignores the bytes after `shutDownAfterFlush`, and if the stream has failed or is closed.
+    /// Ignores the bytes after `shutDownAfterFlush`, and if the stream has failed or is closed. If more than
+    /// `outputBytesMax` would wait, the stream fails.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -28,7 +29,8 @@ extension Stream {
         scheduleSending()
     }
 
-    /// Sends as much as the socket takes now, without waiting for the end of the iteration.
+    /// Sends as much as the socket takes now, without waiting for the end of the iteration. Does nothing if the stream
+    /// is not open.
     public func flush() {
         guard case .open = phase else { return }
         if !isOutputBlocked { sendOutput() }
@@ -84,7 +86,7 @@ extension Stream {
     }
 
     /// Makes the stream send the added output at the end of the iteration, if the stream is open and its output is not
-    /// blocked.
+    /// blocked. Notes that the handler must later get `streamHasRoom`, if more than `highWaterBytes` waits.
     private func scheduleSending() {
         if output.count > Stream.highWaterBytes { needsRoomReport = true }
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }

@@ -148,8 +148,8 @@ public final class Stream {
     /// system call. Under TLS the number is too high, because the kernel also counts what TLS adds.
     public var unacknowledgedOutputBytes: Int { output.count + transport.unacknowledgedBytes }
 
-    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. The method may be
-    /// called in any callback; a second call does nothing.
+    /// Ends the stream now. An open stream under TLS first sends close_notify. Discards the waiting output. The handler
+    /// does not get `streamClosed`. The method may be called in any callback; a second call does nothing.
     public func close() {
         switch phase {
         case .closed:
@@ -170,7 +170,7 @@ public final class Stream {
 
     // MARK: - Ends of the stream
 
-    /// Ends the stream and calls `streamClosed`. Called only from the loop.
+    /// Ends the stream and calls `streamClosed`. Does nothing if the stream is closed. Called only from the loop.
     func closeAndReport(_ error: StreamError?) {
         if case .closed = phase { return }
         // If the peer ended its side in an orderly way, our side sends close_notify as well.
@@ -183,8 +183,11 @@ public final class Stream {
         handler?.streamClosed(self, error: reportedError)
     }
 
-    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the iteration, because the caller
-    /// may be the handler itself.
+    /// Marks the stream as failed and discards the waiting output. Does nothing if the stream has already failed or is
+    /// closed. The handler gets `streamClosed` only at the end of the iteration, because the caller may be the handler
+    /// itself.
+    ///
+    /// - Parameter hasUnreadInput: true: before `streamClosed`, the handler gets the input that the socket still has.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch phase {
         case .closed, .failing:

@@ -6,7 +6,7 @@ public enum TLSVersion: Sendable {
     case tls12
     case tls13
 
-    fileprivate var number: Int32 {
+    fileprivate var openSSLNumber: Int32 {
         switch self {
         case .tls12: TLS1_2_VERSION
         case .tls13: TLS1_3_VERSION
@@ -103,8 +103,8 @@ public final class TLSContext: @unchecked Sendable {
 
     /// Sets what contexts of clients and servers have in common: the TLS versions, and the modes of OpenSSL.
     private func configure(versionMax: TLSVersion) throws(TLSError) {
-        guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
-            COpenSSL_SSL_CTX_set_max_proto_version(context, versionMax.number) == 1
+        guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.openSSLNumber) == 1,
+            COpenSSL_SSL_CTX_set_max_proto_version(context, versionMax.openSSLNumber) == 1
         else { throw TLSError(code: .openSSLFailed, subject: "SSL_CTX_set_min_proto_version") }
         // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before it is
         // written.
@@ -153,42 +153,44 @@ public final class TLSContext: @unchecked Sendable {
     ///
     /// - Parameter serverName: the host name or numeric address that the server's certificate must contain;
     ///   ignored by a server's context.
-    func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
+    func makeTLSConnection(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
-        guard let session = SSL_new(context) else { throw TLSError(code: .openSSLFailed, subject: "SSL_new") }
+        guard let tlsConnection = SSL_new(context) else { throw TLSError(code: .openSSLFailed, subject: "SSL_new") }
         do throws(TLSError) {
-            guard SSL_set_fd(session, descriptor) == 1 else {
+            guard SSL_set_fd(tlsConnection, descriptor) == 1 else {
                 throw TLSError(code: .openSSLFailed, subject: "SSL_set_fd")
             }
             if isServer {
-                SSL_set_accept_state(session)
+                SSL_set_accept_state(tlsConnection)
             } else {
-                try setExpectedServerName(serverName, of: session)
-                SSL_set_connect_state(session)
+                try setExpectedServerName(serverName, of: tlsConnection)
+                SSL_set_connect_state(tlsConnection)
             }
         } catch {
-            SSL_free(session)
+            SSL_free(tlsConnection)
             throw error
         }
-        return session
+        return tlsConnection
     }
 
-    private func setExpectedServerName(_ serverName: String?, of session: OpaquePointer) throws(TLSError) {
+    private func setExpectedServerName(_ serverName: String?, of tlsConnection: OpaquePointer) throws(TLSError) {
         guard var name = serverName, !name.isEmpty, !name.utf8.contains(0) else {
             throw TLSError(code: .serverNameInvalid, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
             // The name is an address. So do not set the server name indication (SNI), which allows only host names
             // (RFC 6066 section 3).
-            guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
+            guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tlsConnection), address.host) == 1 else {
                 throw TLSError(code: .serverNameInvalid, subject: name)
             }
             return
         }
         // The names in certificates and in the server name indication (SNI) have no final dot.
         if name.hasSuffix(".") { name.removeLast() }
-        SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-        guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {
+        SSL_set_hostflags(tlsConnection, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+        guard SSL_set1_host(tlsConnection, name) == 1,
+            COpenSSL_SSL_set_tlsext_host_name(tlsConnection, name) == 1
+        else {
             throw TLSError(code: .serverNameInvalid, subject: name)
         }
     }
@@ -221,7 +223,7 @@ public final class TLSContext: @unchecked Sendable {
 }
 
 private func selectProtocolForOpenSSL(
-    session: OpaquePointer?,
+    tlsConnection: OpaquePointer?,
     chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
     chosenCount: UnsafeMutablePointer<UInt8>?,
     offer: UnsafePointer<UInt8>?,

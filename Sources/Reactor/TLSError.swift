@@ -10,8 +10,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case certificateUnusable
         /// The private key cannot be read or does not belong to the certificate.
         case privateKeyUnusable
-        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301), and the list
-        /// at most 65,535.
+        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301), and the whole
+        /// list at most 65,535.
         case applicationProtocolsInvalid
         /// The name of the server, or of a certificate's host, is missing or invalid.
         case serverNameInvalid

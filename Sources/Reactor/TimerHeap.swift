@@ -59,8 +59,8 @@ struct TimerHeap {
         return TimerIdentifier(slot: slot, generation: slots[Int(slot)].generation)
     }
 
-    /// Removes a timer that has not fired, and returns its handler. The caller must release the handler after
-    /// this call, because the handler's `deinit` may call the loop.
+    /// Removes a timer, and returns its handler and tag; nil if the timer has fired or was cancelled. The caller must
+    /// release the handler after this call, because the handler's `deinit` may call the loop.
     mutating func remove(_ timer: TimerIdentifier) -> RemovedTimer? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {
@@ -70,8 +70,8 @@ struct TimerHeap {
         return freeSlot(timer.slot)
     }
 
-    /// Removes the earliest timer if it is due at `nowMilliseconds`, and was scheduled before the timer with the number
-    /// `schedulingNumber`.
+    /// Removes and returns the earliest timer if it is due at `nowMilliseconds` and was scheduled before the timer with
+    /// the number `schedulingNumber`. Otherwise returns nil.
     mutating func popDue(at nowMilliseconds: Int64, scheduledBefore schedulingNumber: UInt64) -> RemovedTimer? {
         guard let first = heap.first, first.deadlineMilliseconds <= nowMilliseconds,
             first.schedulingNumber < schedulingNumber

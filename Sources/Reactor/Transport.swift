@@ -18,7 +18,7 @@ enum TransferResult {
 struct Transport: ~Copyable {
     let descriptor: Int32
     /// OpenSSL's state of the TLS connection (`SSL`); nil without TLS.
-    private var session: OpaquePointer?
+    private var tlsConnection: OpaquePointer?
     private var failureErrno: Int32 = 0
     private var failureSSLCode: Int32 = SSL_ERROR_NONE
 
@@ -27,56 +27,57 @@ struct Transport: ~Copyable {
     }
 
     deinit {
-        if let session { SSL_free(session) }
+        if let tlsConnection { SSL_free(tlsConnection) }
         if descriptor >= 0 { Glibc.close(descriptor) }
     }
 
-    var isTLS: Bool { session != nil }
+    var isTLS: Bool { tlsConnection != nil }
 
-    /// Adds TLS to the connection. `Transport` owns `session` from now on.
+    /// Adds TLS to the connection. `Transport` owns `tlsConnection` from now on.
     ///
-    /// - Parameter session: what ``TLSContext/makeSession(descriptor:serverName:)`` made for this descriptor.
-    mutating func startTLS(session: OpaquePointer) {
-        precondition(self.session == nil)
-        self.session = session
+    /// - Parameter tlsConnection: what ``TLSContext/makeTLSConnection(descriptor:serverName:)`` made for this
+    ///   descriptor.
+    mutating func startTLS(_ tlsConnection: OpaquePointer) {
+        precondition(self.tlsConnection == nil)
+        self.tlsConnection = tlsConnection
     }
 
     // MARK: - Moving bytes
 
     /// Reads from TLS or from the socket, without blocking.
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
-        guard let session else { return readSocket(into: buffer) }
+        guard let tlsConnection else { return readSocket(into: buffer) }
         var count = 0
         ERR_clear_error()
-        let result = SSL_read_ex(session, buffer.baseAddress, buffer.count, &count)
-        return result == 1 ? .bytes(count) : transferResult(of: result, session)
+        let result = SSL_read_ex(tlsConnection, buffer.baseAddress, buffer.count, &count)
+        return result == 1 ? .bytes(count) : transferResult(of: result, tlsConnection)
     }
 
     /// Writes to TLS or to the socket, without blocking. `.bytes` says how many bytes were taken, perhaps not all.
     mutating func write(_ bytes: UnsafeRawBufferPointer) -> TransferResult {
-        guard let session else { return writeSocket(bytes) }
+        guard let tlsConnection else { return writeSocket(bytes) }
         var count = 0
         ERR_clear_error()
-        let result = SSL_write_ex(session, bytes.baseAddress, bytes.count, &count)
-        return result == 1 ? .bytes(count) : transferResult(of: result, session)
+        let result = SSL_write_ex(tlsConnection, bytes.baseAddress, bytes.count, &count)
+        return result == 1 ? .bytes(count) : transferResult(of: result, tlsConnection)
     }
 
     /// Continues the handshake. Returns `.bytes(0)` when it is complete.
     mutating func handshake() -> TransferResult {
-        guard let session else { return .bytes(0) }
+        guard let tlsConnection else { return .bytes(0) }
         ERR_clear_error()
-        let result = SSL_do_handshake(session)
-        return result == 1 ? .bytes(0) : transferResult(of: result, session)
+        let result = SSL_do_handshake(tlsConnection)
+        return result == 1 ? .bytes(0) : transferResult(of: result, tlsConnection)
     }
 
     /// Whether TLS has taken bytes from the socket that `read` has not returned. The loop cannot report these bytes,
     /// because the kernel no longer has them.
     var hasBufferedInput: Bool {
-        guard let session else { return false }
-        return SSL_has_pending(session) == 1
+        guard let tlsConnection else { return false }
+        return SSL_has_pending(tlsConnection) == 1
     }
 
-    /// The bytes that the socket has taken and that the peer's system has not acknowledged, with those that TLS added.
+    /// How many bytes the socket has taken that the peer's system has not acknowledged, with the bytes that TLS added.
     /// 0 if the kernel does not report the number.
     var unacknowledgedBytes: Int {
         var count: Int32 = 0
@@ -87,9 +88,9 @@ struct Transport: ~Copyable {
     /// Sends close_notify, if the stream has TLS and the socket takes bytes now: the peer then knows that no more
     /// output follows.
     mutating func sendCloseNotify() {
-        guard let session else { return }
+        guard let tlsConnection else { return }
         ERR_clear_error()
-        _ = SSL_shutdown(session)
+        _ = SSL_shutdown(tlsConnection)
         ERR_clear_error()
     }
 
@@ -124,9 +125,9 @@ struct Transport: ~Copyable {
         return .failed
     }
 
-    private mutating func transferResult(of result: Int32, _ session: OpaquePointer) -> TransferResult {
+    private mutating func transferResult(of result: Int32, _ tlsConnection: OpaquePointer) -> TransferResult {
         let savedErrno = errno
-        let code = SSL_get_error(session, result)
+        let code = SSL_get_error(tlsConnection, result)
         switch code {
         case SSL_ERROR_WANT_READ: return .blockedUntilReadable
         case SSL_ERROR_WANT_WRITE: return .blockedUntilWritable
@@ -142,19 +143,20 @@ struct Transport: ~Copyable {
 
     /// The application protocol that ALPN agreed on; nil if there is none.
     var applicationProtocol: String? {
-        guard let session else { return nil }
+        guard let tlsConnection else { return nil }
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
-        SSL_get0_alpn_selected(session, &name, &count)
+        SSL_get0_alpn_selected(tlsConnection, &name, &count)
         guard let name, count > 0 else { return nil }
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// Returns the error of a handshake that ended with `.failed`. Call this function only once, for the reason that
-    /// ``takeFailure()`` gives.
+    /// Returns the error of a handshake that ended with `.failed`. Call this function once, before the thread uses
+    /// OpenSSL again: all connections of the thread share OpenSSL's queue of errors, and this function empties the
+    /// queue.
     func takeHandshakeFailure() -> StreamError {
-        if let session {
-            let verification = SSL_get_verify_result(session)
+        if let tlsConnection {
+            let verification = SSL_get_verify_result(tlsConnection)
             if verification != X509_V_OK {
                 ERR_clear_error()
                 let reason = String(cString: X509_verify_cert_error_string(verification))

@@ -11,7 +11,7 @@ import Synchronization
 /// Times in log lines and on /statusz are those of the system's clock, because operators compare them with the times of
 /// other programs.
 public final class WallClock: Sendable {
-    /// `.min`: there is no correction.
+    /// What is added to CLOCK_BOOTTIME, in ms; `.min`: there is no correction.
     private let bootOffset = Atomic<Int64>(.min)
 
     public init() {}

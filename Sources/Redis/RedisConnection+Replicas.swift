@@ -2,9 +2,9 @@ import Reactor
 
 /// Leaves the reply to a call unread until enough replicas have acknowledged the call's writes.
 ///
-/// The command WAIT asks the server about this. The server replies to WAIT when enough replicas have acknowledged all
-/// earlier writes of the connection, or when the timeout of WAIT has passed. These are the steps for a call that needs
-/// replicas (``appendCall(isWritten:needsReplicas:)``):
+/// With the command WAIT, the connection learns how many replicas have acknowledged. The server replies to WAIT when
+/// enough replicas have acknowledged all earlier writes of the connection, or when the timeout of WAIT has passed.
+/// These are the steps for a call that needs replicas (``appendCall(isWritten:needsReplicas:)``):
 /// 1. The connection writes WAIT after all calls of the iteration. If an earlier WAIT has no reply yet, the connection
 ///    first waits for that reply.
 /// 2. The reply to the call arrives. This reply and all later ones stay unread. So the session gets all replies in
@@ -46,16 +46,15 @@ extension RedisConnection {
     /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
     /// outstanding.
     func sendWaitCommandIfNeeded() {
-        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.issueWaitCommandIfNeeded() else { return }
+        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitCommandIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
 
-    /// Whether the next reply must stay unread: its call needs replicas, and the reply to WAIT has not arrived. If the
-    /// reply to WAIT has arrived, sets `hasEnoughReplicas` from it.
-    func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
-        guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, hasEnoughReplicas == nil
-        else {
+    /// Returns whether the next reply must stay unread: its call needs replicas, and the reply to WAIT has not arrived.
+    /// If the reply to WAIT has arrived, sets `hasEnoughReplicas` from it.
+    func findOutIfNextReplyIsWithheld(in reader: ReplyReader) -> Bool {
+        guard !waitCommand.isEmpty, outstandingCalls.oldest?.awaitsReplicas == true, hasEnoughReplicas == nil else {
             return false
         }
         while waitReplySearch.callIndex < outstandingCalls.count {

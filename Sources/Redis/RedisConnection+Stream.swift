@@ -19,15 +19,15 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all complete replies, in their order, up to one that must stay unread (``isNextReplyWithheld(in:)``).
-    /// The loop calls this method when bytes have arrived.
+    /// Handles all complete replies, in their order, up to one that must stay unread
+    /// (``findOutIfNextReplyIsWithheld(in:)``). The loop calls this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // An error reply may have ended the connection inside `handle`. The session or the handler may also have closed
-        // it. So check before each reply that this stream is still the connection's.
-        while stream === self.stream && !isNextReplyWithheld(in: reader) {
+        // An error reply may have ended the connection inside `handleReply`. The session or the handler may also have
+        // closed it. So check before each reply that this stream is still the connection's.
+        while stream === self.stream && !findOutIfNextReplyIsWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
             case .violation: disconnect(RedisError(.protocolViolation))

@@ -40,13 +40,15 @@ public final class RedisConnection {
         case closed
     }
 
-    /// The maximum number of calls in one command. The reply to more calls could exceed the 16 KiB that Redis keeps for
-    /// a reply (Measurements.md).
+    /// The maximum number of calls in one command. The reply to more calls could exceed the buffer of 16 KiB in which
+    /// Redis collects a reply (Measurements.md).
     public static let callsPerCommandMax = 64
-    /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
+    /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls. A
+    /// handshake sends fewer.
     static let ownCommandsMax = 16
     /// How much longer the oldest call may wait at its deadline if data from the server has just arrived, because the
-    /// call's reply may come next. This can happen again, until the call has waited for twice the reply deadline.
+    /// call's reply may come next. The wait can be extended several times, until the call has waited for twice the
+    /// reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -196,7 +198,7 @@ public final class RedisConnection {
     }
 
     /// Ends the connection because of an error, fails all calls without a reply, and schedules the next attempt to
-    /// connect.
+    /// connect. Does nothing after `close`.
     public func disconnect(_ error: RedisError) {
         guard phase != .closed else { return }
         closeStream()
@@ -337,8 +339,8 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. The loop calls its handlers in the order
-    /// in which they asked for this. So if this method is called before the iteration's first output,
+    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. The loop calls iteration-end handlers in
+    /// the order of their registration. So if this method is called before the iteration's first output,
     /// ``iterationEnded()`` runs before the stream sends, and one write to the socket sends everything.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
@@ -356,7 +358,8 @@ public final class RedisConnection {
         )
     }
 
-    /// Closes the connection if the oldest call waits too long. The deadline timer calls this method.
+    /// Ends the connection if the oldest call has waited too long (`disconnect(_:)`). Otherwise sets the deadline timer
+    /// again. The timer calls this method.
     func enforceReplyDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }

@@ -96,8 +96,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether other calls on this connection would probably fail with this error, too. Then the connection closes, and
-    /// reconnects after a pause.
+    /// Whether other calls on this connection would probably fail with this error, too. If true, the connection closes,
+    /// and reconnects after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true

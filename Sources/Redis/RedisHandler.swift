@@ -2,8 +2,8 @@
 public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// No connection can take the call now. Issue the call again after `redisReady`; in a cluster, also after a pause.
-    /// If an ASK redirects the call to a server without room, no `redisReady` follows.
+    /// No connection can take the call now. Issue the call again after `redisReady`; in a cluster, also after a pause,
+    /// because no `redisReady` follows if an ASK redirects the call to a server without room.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full

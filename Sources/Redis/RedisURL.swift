@@ -24,8 +24,8 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// After `user@` without a colon, the password is in the file `redis.passwordFile` (for Sentinels
-/// `redis.sentinelPasswordFile`), or the user has none.
+/// After `user@` without a colon, the password is in the file that the configuration key `redis.passwordFile` names
+/// (for Sentinels `redis.sentinelPasswordFile`), or the user has none.
 ///
 /// Several hosts are Sentinels, or some servers of a cluster. The default port is 6379, for Sentinels 26379. The
 /// default database is 0. An IPv6 address must be in brackets.
@@ -39,7 +39,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public static let defaultSentinelPort: UInt16 = 26_379
     /// The maximum number of hosts in one URL.
     public static let locationsMax = 64
-    /// The largest database number. A server has 16 databases by default, and its configuration can allow more.
+    /// The largest database number that a URL may have. A server has 16 databases by default, and its configuration can
+    /// allow more.
     public static let databaseMax = 1_048_575
 
     /// The servers' locations: at least one, at most ``locationsMax``.

@@ -60,11 +60,11 @@ struct ReplicaWatch {
         return .atOnce
     }
 
-    /// Issues Redis' command WAIT, if a call needs one and no WAIT is outstanding. A second outstanding WAIT would
-    /// block the connection for one more timeout.
+    /// Notes that the connection sends WAIT now, if a call needs it and no WAIT is outstanding. A second outstanding
+    /// WAIT would block the connection for one more timeout.
     ///
-    /// - Returns: whether the connection must write the WAIT now, after all calls.
-    mutating func issueWaitCommandIfNeeded() -> Bool {
+    /// - Returns: whether the connection must write WAIT now, after all calls.
+    mutating func beginWaitCommandIfNeeded() -> Bool {
         guard needsWaitCommand, !isWaitCommandOutstanding else { return false }
         (needsWaitCommand, isWaitCommandOutstanding) = (false, true)
         return true

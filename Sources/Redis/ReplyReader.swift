@@ -26,8 +26,9 @@ public final class ReplyReader {
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
     /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes. It is enough for the longest held command, or
-    /// for several shorter ones. A call whose held command has no room in the reply is made again.
+    /// The maximum length of all strings of one reply together, in bytes. The scripts limit the held commands in one
+    /// reply to ``stringBytesMax`` bytes together. For all else, 512 bytes for each call are enough. A call whose held
+    /// command has no room in the reply is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
@@ -77,7 +78,7 @@ public final class ReplyReader {
         switch parser.next() {
         case .violation: return .violation
         // hiredis reports a string only when it is complete. So refuse a string that is too long as soon as too many of
-        // its bytes have arrived.
+        // its bytes have arrived. The 64 bytes are more than the lengths and line ends around a string need.
         case .incomplete(let unparsedByteCount):
             return unparsedByteCount > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:
@@ -169,8 +170,8 @@ private struct PartialReply {
     }
 }
 
-// hiredis calls these functions for each part of a reply. Null, for a part over a limit or an array within an array,
-// makes the parser fail; any other pointer does not. `privdata` is the reader's `PartialReply`.
+// hiredis calls these functions for each part of a reply. If a part exceeds a limit or is an array within an array, the
+// function returns nil, and the parser fails. `privdata` is the reader's `PartialReply`.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

@@ -66,7 +66,7 @@ public final class SharedHashes {
     }
 
     /// A call with this condition changes a hash only if `field` has the value `expectedValue`. The call then also sets
-    /// `field` to `newValue`, unless that is nil.
+    /// `field` to `newValue`, unless `newValue` is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]
@@ -209,7 +209,8 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script. Loads the script first, because the server may not have it. All keys must have one hash tag.
+    /// Calls a script. Loads the script first, because the server may not have it. All keys must have the same hash
+    /// tag.
     func callScript(
         _ script: String,
         _ key: [UInt8],

@@ -15,7 +15,7 @@ enum CoreDumps {
         let resource = __rlimit_resource_t(RLIMIT_CORE.rawValue)
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0 else { return }
-        // If the hard limit is 0, an unprivileged process cannot change it, and the kernel writes no file anyway.
+        // If the hard limit is 0, an unprivileged process cannot raise it, and the kernel writes no file anyway.
         limit.rlim_cur = min(1, limit.rlim_max)
         _ = setrlimit(resource, &limit)
     }

@@ -18,12 +18,12 @@ import Testing
 
     private func nextAction(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        tokenInUseIssuedAtSeconds: Int64? = nil,
+        tokenIssuedAtSeconds: Int64? = nil,
         refusedTokenIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextAction(
             storedToken,
-            tokenInUseIssuedAtSeconds: tokenInUseIssuedAtSeconds,
+            tokenIssuedAtSeconds: tokenIssuedAtSeconds,
             refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
@@ -31,12 +31,12 @@ import Testing
 
     private func nextActionWithoutLease(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        tokenInUseIssuedAtSeconds: Int64? = nil,
+        tokenIssuedAtSeconds: Int64? = nil,
         refusedTokenIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextActionWithoutLease(
             storedToken,
-            tokenInUseIssuedAtSeconds: tokenInUseIssuedAtSeconds,
+            tokenIssuedAtSeconds: tokenIssuedAtSeconds,
             refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `A token in use is kept`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), tokenInUseIssuedAtSeconds: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), tokenIssuedAtSeconds: nowSeconds - 60) == .keep)
     }
 
     /// Only Redis' time decides when a token is renewed. Otherwise a process with a wrong clock would sign tokens.
@@ -67,7 +67,7 @@ import Testing
     @Test func `A token from the future is replaced if Redis' clock was set back`() {
         var stored = storedToken(ageSeconds: -301)
         #expect(nextAction(stored) == .renew)
-        #expect(nextAction(stored, tokenInUseIssuedAtSeconds: nowSeconds) == .keep)
+        #expect(nextAction(stored, tokenIssuedAtSeconds: nowSeconds) == .keep)
         #expect(nextActionWithoutLease(stored) == .keep)
         stored.remainingMilliseconds = ProviderTokenRenewal.timeToLiveMilliseconds
         #expect(nextAction(stored) == .keep, "only this process's clock is behind")
@@ -80,7 +80,7 @@ import Testing
         func nextAction(ageSeconds: Int64, extraMilliseconds: Int64) -> ProviderTokenRenewal.Action {
             var stored = storedToken(ageSeconds: ageSeconds)
             stored.remainingMilliseconds = ProviderTokenRenewal.timeToLiveMilliseconds + extraMilliseconds
-            return self.nextAction(stored, tokenInUseIssuedAtSeconds: nowSeconds - ageSeconds)
+            return self.nextAction(stored, tokenIssuedAtSeconds: nowSeconds - ageSeconds)
         }
         #expect(nextAction(ageSeconds: 2_101, extraMilliseconds: 1) == .renew)
         #expect(nextAction(ageSeconds: 2_100, extraMilliseconds: 1) == .renew)
@@ -102,7 +102,7 @@ import Testing
         #expect(
             nextAction(
                 storedToken(ageSeconds: 1_200),
-                tokenInUseIssuedAtSeconds: nowSeconds,
+                tokenIssuedAtSeconds: nowSeconds,
                 refusedTokenIssuedAtSeconds: nowSeconds - 1_200
             ) == .keep,
             "the process has signed one of its own meanwhile"
@@ -126,7 +126,7 @@ import Testing
         let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds - 2_500)
         #expect(nextActionWithoutLease(oldToken) == .adopt(token))
-        #expect(nextActionWithoutLease(oldToken, tokenInUseIssuedAtSeconds: nowSeconds - 2_500) == .keep)
+        #expect(nextActionWithoutLease(oldToken, tokenIssuedAtSeconds: nowSeconds - 2_500) == .keep)
         #expect(nextActionWithoutLease(nil) == .keep)
     }
 
@@ -167,9 +167,9 @@ import Testing
         let (signer, source) = try makeSharingSources()
         let token = try #require(signer.signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds))
         source.adopt(token, keyId: "ABC123DEFG")
-        #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == token.text, "the signer's clock is ahead")
-        #expect(source.currentToken(unixSeconds: nowSeconds + 3_299)?.text == token.text, "Redis is away")
-        let ownToken = try #require(source.currentToken(unixSeconds: nowSeconds + 3_300))
+        #expect(source.provideToken(unixSeconds: nowSeconds - 300)?.text == token.text, "the signer's clock is ahead")
+        #expect(source.provideToken(unixSeconds: nowSeconds + 3_299)?.text == token.text, "Redis is away")
+        let ownToken = try #require(source.provideToken(unixSeconds: nowSeconds + 3_300))
         #expect(ownToken.issuedAtSeconds == nowSeconds + 3_300)
     }
 
@@ -177,12 +177,12 @@ import Testing
         let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyId: "OTHERKEY00")
-        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
+        #expect(source.keyAndIssueTimes.tokenIssuedAtSeconds == nil)
         #expect(source.signSharedToken(keyId: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
         // Another worker's file has another key under the same id.
         let otherToken = try makeSource().signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds)
         source.adopt(try #require(otherToken), keyId: "ABC123DEFG")
-        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
+        #expect(source.keyAndIssueTimes.tokenIssuedAtSeconds == nil)
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
@@ -190,11 +190,11 @@ import Testing
         source.beginSharing()
         let token = try #require(source.signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds))
         #expect(SharedToken(encodedText: token.encodedText) == token)
-        #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
-        let tokenInUse = try #require(source.currentToken(unixSeconds: nowSeconds))
+        #expect(source.provideToken(unixSeconds: nowSeconds)?.text == token.text)
+        let tokenInUse = try #require(source.provideToken(unixSeconds: nowSeconds))
         source.forgetRefusedToken(tokenInUse, unixSeconds: nowSeconds + 1_300)
         #expect(source.keyAndIssueTimes.refusedTokenIssuedAtSeconds == nowSeconds)
-        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
+        #expect(source.keyAndIssueTimes.tokenIssuedAtSeconds == nil)
     }
 
     /// APNs refuses the token of all workers. If each of them signed at once, the team would create too many tokens.
@@ -204,27 +204,27 @@ import Testing
         source.adopt(token, keyId: "ABC123DEFG")
         let refusedAtSeconds = nowSeconds + 1_300
         func refuse() throws {
-            let tokenInUse = try #require(source.currentToken(unixSeconds: refusedAtSeconds))
+            let tokenInUse = try #require(source.provideToken(unixSeconds: refusedAtSeconds))
             source.forgetRefusedToken(tokenInUse, unixSeconds: refusedAtSeconds)
         }
         try refuse()
-        #expect(source.currentToken(unixSeconds: refusedAtSeconds) == nil)
+        #expect(source.provideToken(unixSeconds: refusedAtSeconds) == nil)
         #expect(source.awaitsSharedToken)
         let newToken = try #require(
             signer.signSharedToken(keyId: "ABC123DEFG", unixSeconds: refusedAtSeconds + 1)
         )
         source.adopt(newToken, keyId: "ABC123DEFG")
-        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 1)?.text == newToken.text)
+        #expect(source.provideToken(unixSeconds: refusedAtSeconds + 1)?.text == newToken.text)
         #expect(!source.awaitsSharedToken)
         // Nobody signs a token, or Redis is away.
         source.adopt(token, keyId: "ABC123DEFG")
         try refuse()
-        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 14) == nil)
-        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 15) != nil)
+        #expect(source.provideToken(unixSeconds: refusedAtSeconds + 14) == nil)
+        #expect(source.provideToken(unixSeconds: refusedAtSeconds + 15) != nil)
         source.adopt(token, keyId: "ABC123DEFG")
         try refuse()
         source.noteSharing(isInterrupted: true)
-        #expect(source.currentToken(unixSeconds: refusedAtSeconds) != nil)
+        #expect(source.provideToken(unixSeconds: refusedAtSeconds) != nil)
     }
 
     /// The key file of all workers is replaced. If each of them signed a token for the trial, the team would create too
@@ -245,7 +245,7 @@ import Testing
             let second = try #require(worker.beginKeyTrial(unixSeconds: nowSeconds + 60))
             #expect(first.text == token.text && second.text == token.text)
             worker.endKeyTrial(of: second, .accepted)
-            #expect(worker.currentToken(unixSeconds: nowSeconds + 61)?.text == token.text)
+            #expect(worker.provideToken(unixSeconds: nowSeconds + 61)?.text == token.text)
         }
     }
 

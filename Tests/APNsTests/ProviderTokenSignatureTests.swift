@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread) struct ProviderTokenSignatureTests {
     @Test func `A token is signed as Apple requires`() throws {
         let source = try TestCredentials.makeTokenSource()
-        let token = try #require(source.currentToken(unixSeconds: 1_790_000_000))
+        let token = try #require(source.provideToken(unixSeconds: 1_790_000_000))
         let value = String(decoding: token.headerValue, as: UTF8.self)
         #expect(value.hasPrefix("bearer "))
         let parts = value.dropFirst(7).split(separator: ".", omittingEmptySubsequences: false).map(String.init)

@@ -10,29 +10,29 @@ import Testing
     @Test func `All pools use one token until its renewal`() throws {
         let source = try TestCredentials.makeTokenSource()
         let start: Int64 = 1_790_000_000
-        let firstToken = try #require(source.currentToken(unixSeconds: start))
-        #expect(source.currentToken(unixSeconds: start + 35 * 60 - 1) === firstToken)
-        let secondToken = try #require(source.currentToken(unixSeconds: start + 35 * 60))
+        let firstToken = try #require(source.provideToken(unixSeconds: start))
+        #expect(source.provideToken(unixSeconds: start + 35 * 60 - 1) === firstToken)
+        let secondToken = try #require(source.provideToken(unixSeconds: start + 35 * 60))
         #expect(secondToken !== firstToken)
         #expect(secondToken.issuedAtSeconds == start + 35 * 60)
-        #expect(source.currentToken(unixSeconds: start + 36 * 60) === secondToken)
+        #expect(source.provideToken(unixSeconds: start + 36 * 60) === secondToken)
         // The clock was set back. APNs refuses a token from the future, so a new one is signed.
-        #expect(source.currentToken(unixSeconds: start)?.issuedAtSeconds == start)
+        #expect(source.provideToken(unixSeconds: start)?.issuedAtSeconds == start)
     }
 
     @Test func `A refused token is replaced unless it is young`() throws {
         let source = try TestCredentials.makeTokenSource()
         let start: Int64 = 1_790_000_000
-        let firstToken = try #require(source.currentToken(unixSeconds: start))
+        let firstToken = try #require(source.provideToken(unixSeconds: start))
         source.forgetRefusedToken(firstToken, unixSeconds: start + 20 * 60 - 1)
-        #expect(source.currentToken(unixSeconds: start + 20 * 60 - 1) === firstToken)
+        #expect(source.provideToken(unixSeconds: start + 20 * 60 - 1) === firstToken)
         source.forgetRefusedToken(firstToken, unixSeconds: start + 20 * 60)
-        let secondToken = try #require(source.currentToken(unixSeconds: start + 20 * 60))
+        let secondToken = try #require(source.provideToken(unixSeconds: start + 20 * 60))
         #expect(secondToken !== firstToken)
         // Refusals of the first token on other connections do not concern the second token, so the second token stays
         // in use.
         source.forgetRefusedToken(firstToken, unixSeconds: start + 45 * 60)
-        #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
+        #expect(source.provideToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
     /// A connection uses one token until it checks whether there is a newer one. This check must come at least 20

@@ -308,7 +308,7 @@ import Testing
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: nowMilliseconds) }
         /// Tells the watch that a call was issued. Returns whether the reply is withheld until replicas acknowledge.
         func withholdsReply() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) == .afterWaitCommand }
-        func issueWaitCommandIfNeeded() -> Bool { watch.issueWaitCommandIfNeeded() }
+        func beginWaitCommandIfNeeded() -> Bool { watch.beginWaitCommandIfNeeded() }
         func handleWaitCommandReply(areEnough: Bool) -> ReplicaWatch.ReportedStatus? {
             watch.handleWaitCommandReply(hasEnoughReplicas: areEnough, nowMilliseconds: nowMilliseconds)
         }
@@ -317,41 +317,41 @@ import Testing
 
     @Test func `One WAIT is sent at a time, and another for what was written meanwhile`() {
         let watched = ClockedReplicaWatch()
-        #expect(!watched.issueWaitCommandIfNeeded())
+        #expect(!watched.beginWaitCommandIfNeeded())
         #expect(watched.withholdsReply() && watched.withholdsReply())
-        #expect(watched.issueWaitCommandIfNeeded())
+        #expect(watched.beginWaitCommandIfNeeded())
         #expect(watched.withholdsReply())
-        #expect(!watched.issueWaitCommandIfNeeded())
+        #expect(!watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: true) == nil)
-        #expect(watched.issueWaitCommandIfNeeded())
+        #expect(watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: true) == nil)
-        #expect(!watched.issueWaitCommandIfNeeded())
+        #expect(!watched.beginWaitCommandIfNeeded())
     }
 
     @Test func `While replicas are missing, WAIT is sent each second, then seldom, until they are found again`() {
         let watched = ClockedReplicaWatch()
         for second in 0..<10 {
-            #expect(watched.acceptsCalls && watched.withholdsReply() && watched.issueWaitCommandIfNeeded(), "\(second)")
+            #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitCommandIfNeeded(), "\(second)")
             #expect(second == 0 || !watched.acceptsCalls, "only one WAIT is under way")
             #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.nowMilliseconds += ReplicaWatch.pauseWhileMissingMilliseconds - 1
             #expect(!watched.acceptsCalls)
             watched.nowMilliseconds += 1
         }
-        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: true))
         watched.nowMilliseconds += ReplicaWatch.pauseAfterGivingUpMilliseconds - 1
-        #expect(watched.acceptsCalls && !watched.withholdsReply() && !watched.issueWaitCommandIfNeeded())
+        #expect(watched.acceptsCalls && !watched.withholdsReply() && !watched.beginWaitCommandIfNeeded())
         watched.nowMilliseconds += 1
-        #expect(!watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(!watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         // The watch has given up on the replicas. So a call that is issued during a WAIT gets its reply at once, and
         // needs no WAIT of its own.
         #expect(!watched.withholdsReply())
         #expect(watched.handleWaitCommandReply(areEnough: true) == .acknowledging)
-        #expect(!watched.issueWaitCommandIfNeeded())
+        #expect(!watched.beginWaitCommandIfNeeded())
         // The watch no longer gives up, because replicas have acknowledged. So calls wait again if a replica is
         // missing.
-        #expect(watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: false))
     }
 
@@ -359,17 +359,17 @@ import Testing
     /// for up to ten seconds before it gives up on missing replicas.
     @Test func `After a lost connection, missing replicas get the whole time again`() {
         let watched = ClockedReplicaWatch()
-        #expect(watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: false))
         watched.handleLostConnection()
         watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
-        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: false))
         watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
-        #expect(watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(watched.handleWaitCommandReply(areEnough: false) == .missing(isGivenUp: true))
         watched.handleLostConnection()
-        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.issueWaitCommandIfNeeded())
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitCommandIfNeeded())
         #expect(
             watched.handleWaitCommandReply(areEnough: true) == .acknowledging,
             "the operator learns that the replicas are back"
@@ -380,6 +380,6 @@ import Testing
         let watched = ClockedReplicaWatch()
         #expect(watched.withholdsReply())
         watched.handleLostConnection()
-        #expect(!watched.issueWaitCommandIfNeeded())
+        #expect(!watched.beginWaitCommandIfNeeded())
     }
 }

@@ -38,6 +38,6 @@ import Testing
         harness.appendCommand(2, channel: channel)
         let sent = harness.sendAndAcceptPushes()
         #expect(sent.map(\.content) == [2] && sent.map(\.alert) == [1])
-        #expect(harness.committableOffset == 2 && harness.core.recordCount == 0)
+        #expect(harness.committableOffset == 2 && harness.core.fanoutRecordCount == 0)
     }
 }

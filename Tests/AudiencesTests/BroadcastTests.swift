@@ -45,7 +45,7 @@ import Testing
         harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
         #expect(broadcastResult(of: 1, in: harness)?["environment"] as? String == "production")
-        #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.committableOffset == 1)
     }
 
     /// APNs refuses every expiration except zero for a channel without storage.
@@ -76,7 +76,7 @@ import Testing
         // The states come within 4 s: one push is sent at the beginning, and one after each second.
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: harness) == "superseded" } == 35)
-        #expect(harness.core.recordCount == 0 && harness.committableOffset == 40)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.committableOffset == 40)
         harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax + 1_000)
         #expect(harness.core.channels.count == 0)
     }
@@ -96,7 +96,7 @@ import Testing
         #expect(sent.map(\.timestamp) == [Int(RoundHarness.startSeconds) + 1 + Int(seconds)])
         harness.respondToPushes()
         #expect(outcome(of: 2, in: harness) == "delivered")
-        #expect(harness.core.recordCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0)
     }
 
     /// The end is older than the update before it. It is still sent, because an update never supersedes an end (R13).
@@ -121,7 +121,7 @@ import Testing
         harness.readLog()
         #expect(harness.send().isEmpty)
         harness.performPendingWork()
-        #expect(harness.core.recordCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0)
     }
 
     @Test func `A 429 doubles the spacing, and accepted broadcasts halve it`() throws {
@@ -165,7 +165,7 @@ import Testing
         harness.appendCommand(5, channel: try makeChannel())
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [nil])
-        #expect(harness.committableOffset == 5 && harness.core.recordCount == 0)
+        #expect(harness.committableOffset == 5 && harness.core.fanoutRecordCount == 0)
     }
 
     @Test func `An expired broadcast is not sent`() throws {
@@ -282,7 +282,7 @@ import Testing
                 CoreChannelRequest(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
-        #expect(outcome(of: 1, in: harness) == nil && harness.core.recordCount == 1)
+        #expect(outcome(of: 1, in: harness) == nil && harness.core.fanoutRecordCount == 1)
     }
 
     /// The push to the old channel was under way when the keeper named the new channel.
@@ -313,7 +313,7 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelRequests().isEmpty)
         #expect(outcome(of: 1, in: harness) == "failed")
-        #expect(harness.committableOffset == 1 && harness.core.recordCount == 0)
+        #expect(harness.committableOffset == 1 && harness.core.fanoutRecordCount == 0)
     }
 
     @Test func `After a version is sent, neither an older version nor the same one is sent`() throws {
@@ -325,7 +325,7 @@ import Testing
         harness.advanceClock(milliseconds: 500)
         #expect(harness.sendAndAcceptPushes().isEmpty)
         #expect(outcome(of: 1, in: harness) == "superseded")
-        #expect(harness.committableOffset == 3 && harness.core.recordCount == 0)
+        #expect(harness.committableOffset == 3 && harness.core.fanoutRecordCount == 0)
     }
 
     @Test func `A command's result counts its members and its broadcasts`() throws {
@@ -354,7 +354,7 @@ import Testing
         #expect(isDrained && harness.committableOffset == 1)
         #expect(outcome(of: 1, in: harness) == "delivered" && outcome(of: 2, in: harness) == nil)
         harness.advanceClock(milliseconds: 2_000)
-        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.core.channels.count == 0)
     }
 
     @Test func `After a partition is released, a late response changes nothing`() throws {
@@ -365,7 +365,9 @@ import Testing
         harness.appendCommand(2, channel: try makeChannel())
         harness.core.release(partition: 0, now: harness.moment)
         harness.respondToPushes()
-        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0 && harness.producedRecords.isEmpty)
+        #expect(
+            harness.core.fanoutRecordCount == 0 && harness.core.channels.count == 0 && harness.producedRecords.isEmpty
+        )
     }
 
     @Test func `A broadcast that finds no free stream is sent later`() throws {

@@ -7,8 +7,8 @@ import Testing
 
 /// What the core requests from the `ChannelKeeper`.
 @Suite struct ChannelRequestTests {
-    private func makeRule(_ patterns: String...) -> ChannelRule {
-        ChannelRule(patterns: patterns, environments: [.production])
+    private func makeRule(_ patterns: String...) -> AudienceChannelRule {
+        AudienceChannelRule(patterns: patterns, environments: [.production])
     }
 
     private func makeChannel(_ storage: ChannelStoragePolicy = .newest) throws -> AudienceChannel {
@@ -19,7 +19,7 @@ import Testing
     /// Returns what the core requests when Redis admits a command to `match-1`.
     private func channelRequests(
         _ event: Event,
-        _ rule: ChannelRule?,
+        _ rule: AudienceChannelRule?,
         _ channel: AudienceChannel? = nil,
         expirationSeconds: Int64 = -1
     ) -> [CoreChannelRequest.Kind] {
@@ -44,7 +44,7 @@ import Testing
 
     @Test func `No channel is requested if there is one`() throws {
         #expect(channelRequests(.update, makeRule("*"), try makeChannel()).isEmpty)
-        let both = ChannelRule(patterns: ["*"], environments: [.production, .sandbox])
+        let both = AudienceChannelRule(patterns: ["*"], environments: [.production, .sandbox])
         #expect(channelRequests(.update, both, try makeChannel()) == [.wanted])
     }
 

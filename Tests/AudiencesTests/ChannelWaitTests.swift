@@ -9,7 +9,7 @@ import Testing
 /// waited without success, the audience's commands of the next minute do not wait.
 @Suite struct ChannelWaitTests {
     private func makeHarness(_ environments: APNsEnvironment...) -> RoundHarness {
-        RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
+        RoundHarness(channelRule: AudienceChannelRule(patterns: ["*"], environments: environments))
     }
 
     private func makeChannel(_ environment: APNsEnvironment = .production) throws -> AudienceChannel {
@@ -62,7 +62,7 @@ import Testing
 
     /// No pattern of the configuration matches the audience, but the command itself requests a channel.
     @Test func `A command may request a channel`() throws {
-        let harness = RoundHarness(channelRule: ChannelRule(patterns: [], environments: [.production]))
+        let harness = RoundHarness(channelRule: AudienceChannelRule(patterns: [], environments: [.production]))
         handOver(1, to: harness)
         #expect(!harness.instructions.isEmpty && harness.takeChannelRequests().isEmpty)
         harness.instructions.removeAll()

@@ -72,7 +72,7 @@ import Testing
 
     /// Returns a harness in which the carrier of an alert is admitted, and waits for its audience's channel.
     private func harnessWithCarrierAwaitingChannel(isChannelPossiblyLost: Bool) -> RoundHarness {
-        let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        let harness = RoundHarness(channelRule: AudienceChannelRule(patterns: ["*"], environments: [.production]))
         if isChannelPossiblyLost { harness.core.membersLastCompleteAtMilliseconds = .min }
         harness.handOver(1, .update, hasAlert: true)
         harness.handOver(2, .update)

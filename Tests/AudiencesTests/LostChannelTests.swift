@@ -9,7 +9,7 @@ import Testing
 @Suite struct LostChannelTests {
     /// Returns a harness whose store may have lost its channels just now.
     private func harnessAfterLoss(patterns: String...) -> RoundHarness {
-        let harness = RoundHarness(channelRule: ChannelRule(patterns: patterns, environments: [.production]))
+        let harness = RoundHarness(channelRule: AudienceChannelRule(patterns: patterns, environments: [.production]))
         harness.core.storeMayHaveLostDataAtMilliseconds = harness.nowMilliseconds
         harness.core.membersLastCompleteAtMilliseconds = harness.nowMilliseconds + 1
         return harness
@@ -113,7 +113,7 @@ import Testing
     @Test func `Commands that wait for channels use at most half of the table of commands, and of the bytes`() {
         let harness = RoundHarness(
             commandsMax: 2,
-            channelRule: ChannelRule(patterns: ["*"], environments: [.production])
+            channelRule: AudienceChannelRule(patterns: ["*"], environments: [.production])
         )
         harness.core.commandsAwaitingChannelCount = 1
         handOver(1, to: harness)

@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [Event.update, .end]) func `A command is one broadcast with one result`(event: Event) throws {
-        let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        let harness = RoundHarness(channelRule: AudienceChannelRule(patterns: ["*"], environments: [.production]))
         harness.join("somebody", Self.channel)
         handOver(1, event: event, to: harness)
         #expect(harness.log.count == 1 && takeEndings(harness) == [.fannedOut])
@@ -41,7 +41,7 @@ import Testing
         let result = try #require(harness.producedRecords.first)
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
-        #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.committableOffset == 1)
         #expect(harness.takeChannelRequests().isEmpty, "the keeper has nothing to do with it")
     }
 
@@ -83,6 +83,6 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         let result = try #require(harness.producedRecords.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(harness.takeChannelRequests().isEmpty && harness.core.recordCount == 0)
+        #expect(harness.takeChannelRequests().isEmpty && harness.core.fanoutRecordCount == 0)
     }
 }

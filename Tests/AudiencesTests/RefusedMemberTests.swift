@@ -60,7 +60,7 @@ import Testing
         for removal in removals { harness.reply(to: removal) }
         harness.advanceClock(milliseconds: 1_000)
         #expect(SimulatedText.contains("\"unregistered\":1", in: harness.result(of: 1) ?? ""))
-        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.core.roundCount == 0)
         #expect(harness.committableOffset == 1)
     }
 

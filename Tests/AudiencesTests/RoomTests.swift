@@ -47,7 +47,7 @@ import Testing
             harness.performPendingWork()
         }
         #expect(harness.passedOverCount > 0)
-        #expect(harness.core.recordCount + harness.passedOverCount == 200)
+        #expect(harness.core.fanoutRecordCount + harness.passedOverCount == 200)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
         for number in 201...260 {
             harness.appendCommand(number, appIndex: 1)
@@ -72,12 +72,12 @@ import Testing
         #expect(harness.passedOverCount > 0)
         #expect(harness.rewinds.isEmpty, "there was no room")
         var sent: [RoundHarness.SentPush] = []
-        for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
+        for _ in 0..<100 where harness.core.fanoutRecordCount + harness.passedOverCount > 0 {
             sent += harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000
             harness.readLog()
         }
-        #expect(harness.core.recordCount + harness.passedOverCount == 0)
+        #expect(harness.core.fanoutRecordCount + harness.passedOverCount == 0)
         #expect(harness.rewinds.count > 1)
         #expect(harness.committableOffset == 300)
         // Each audience shows its last version, and each alert rings once.
@@ -100,7 +100,7 @@ import Testing
             harness.advanceClock(milliseconds: 5_000)
         }
         #expect(harness.passedOverCount == 0)
-        #expect(harness.core.recordCount == 8)
+        #expect(harness.core.fanoutRecordCount == 8)
         #expect(harness.committableOffset == Int64(number - 8))
     }
 
@@ -177,7 +177,7 @@ import Testing
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 5_000)
         harness.rewindAfterDeletion(from: firstPassedOverOffset + 10)
-        for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
+        for _ in 0..<100 where harness.core.fanoutRecordCount + harness.passedOverCount > 0 {
             _ = harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000
             harness.readLog()

@@ -64,7 +64,7 @@ final class RoundHarness {
         commandBytesMax: Int = 8 << 20,
         parkedMembersMax: Int = 16_384,
         parkedCountThatHaltsRound: UInt32 = AudiencesConfiguration.parkedCountThatHaltsRound,
-        channelRule: ChannelRule? = nil,
+        channelRule: AudienceChannelRule? = nil,
         hasSeveralStoreServers: Bool = false
     ) {
         self.store = store

@@ -27,7 +27,7 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.member) == names)
         harness.advanceClock(milliseconds: 1_000)
         #expect(memberCountsText(of: 1, in: harness) == "{\"delivered\":4}")
-        #expect(harness.core.roundCount == 0 && harness.core.recordCount == 0)
+        #expect(harness.core.roundCount == 0 && harness.core.fanoutRecordCount == 0)
         #expect(harness.committableOffset == 1)
     }
 
@@ -81,7 +81,7 @@ import Testing
         harness.advanceClock(milliseconds: 1_000)
         #expect(memberCountsText(of: 1, in: harness) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
-        #expect(harness.core.recordCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0)
     }
 
     /// The newer versions carry the alert to exactly those members that have not got it yet.
@@ -129,7 +129,7 @@ import Testing
         }
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
-        #expect(harness.core.recordCount <= Audiences.versionsPerRoundMax + 1)
+        #expect(harness.core.fanoutRecordCount <= Audiences.versionsPerRoundMax + 1)
         // A round has at most 32 open versions. So version 1 closes when version 33 comes. By then the round has passed
         // 32 members: one got version 1, and 31 got newer versions.
         #expect(memberCountsText(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
@@ -137,7 +137,7 @@ import Testing
         #expect(Set(harness.sendAndAcceptPushes().map(\.content)) == [40])
         harness.advanceClock(milliseconds: 1_000)
         #expect(memberCountsText(of: 40, in: harness) == "{\"delivered\":60}")
-        #expect(harness.core.recordCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0)
     }
 
     // MARK: - Claims
@@ -168,7 +168,7 @@ import Testing
         firstWorker.store = secondWorker.store
         firstWorker.advanceClock(milliseconds: 1_000)
         #expect(firstWorker.send().isEmpty)
-        #expect(firstWorker.core.recordCount == 0 && firstWorker.core.roundCount == 0)
+        #expect(firstWorker.core.fanoutRecordCount == 0 && firstWorker.core.roundCount == 0)
     }
 
     /// The pause before a claim doubles with each loss. After a claim that was kept for long, it is short again.

@@ -29,7 +29,7 @@ import Testing
         for number in numbers {
             harness.appendCommand(number)
             harness.advanceClock(milliseconds: Self.commandIntervalMilliseconds)
-            largestRecordCount = max(largestRecordCount, harness.core.recordCount)
+            largestRecordCount = max(largestRecordCount, harness.core.fanoutRecordCount)
         }
         #expect(largestRecordCount <= recordsMax)
     }
@@ -40,11 +40,11 @@ import Testing
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
         appendCommands(2...720, to: harness, recordsMax: 4)
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         #expect(harness.committableOffset == 719, "all commands except the newest are settled")
         #expect(harness.sendAndAcceptPushes().map(\.content) == [720, 720, 720, 720])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.core.roundCount == 0)
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
     }
 
@@ -54,20 +54,20 @@ import Testing
     func `An alert that must still be sent keeps only its own version unsettled`(response: PushResult.Disposition) {
         let harness = makeHarness(hasAlert: true, response: response)
         appendCommands(2...600, to: harness, recordsMax: 4)
-        #expect(harness.core.recordCount == 2)
+        #expect(harness.core.fanoutRecordCount == 2)
         #expect(harness.committableOffset == 0)
         let heard = harness.sendAndAcceptPushes().filter { $0.alert == 1 }.map(\.member)
         #expect(Set(heard) == Set(response == .accepted ? Array(Self.names[2...]) : Self.names))
         #expect(heard.count == Set(heard).count)
         harness.advanceClock(milliseconds: 1_000)
-        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.core.roundCount == 0)
     }
 
     @Test func `An alert that is too old keeps no version unsettled`() {
         let harness = makeHarness(hasAlert: true, response: .retryLater)
         // The last command comes more than an hour after the alert, and an hour is the policy's limit.
         appendCommands(2...730, to: harness, recordsMax: 4)
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         #expect(harness.committableOffset == 729)
     }
 
@@ -77,7 +77,7 @@ import Testing
         let firstWorker = makeHarness(hasAlert: true, response: .retryLater)
         appendCommands(2...100, to: firstWorker, recordsMax: 4)
         #expect(firstWorker.beginRevoking())
-        let progress = firstWorker.core.progress(firstWorker.partitionIndex)
+        let progress = firstWorker.core.composeProgress(firstWorker.partitionIndex)
         #expect(progress?.committableOffset == 0)
         let secondWorker = RoundHarness(store: firstWorker.store, seed: 2)
         secondWorker.nowMilliseconds = firstWorker.nowMilliseconds
@@ -89,7 +89,7 @@ import Testing
         #expect(Set(sent.map(\.content)) == [100])
         #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
         secondWorker.advanceClock(milliseconds: 1_000)
-        #expect(secondWorker.core.recordCount == 0 && secondWorker.core.roundCount == 0)
+        #expect(secondWorker.core.fanoutRecordCount == 0 && secondWorker.core.roundCount == 0)
     }
 
     /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
@@ -97,9 +97,9 @@ import Testing
         let harness = makeHarness(hasAlert: false, response: .accepted)
         // An update is too old after eight hours.
         harness.advanceClock(milliseconds: 28_700_000)
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }
-        #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.core.roundCount == 0)
         #expect(harness.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))
     }
@@ -108,7 +108,7 @@ import Testing
     @Test func `The newest version waits for the host for hours`() {
         let harness = makeHarness(hasAlert: false, response: .retryLater)
         for _ in 0..<240 { harness.advanceClock(milliseconds: 30_000) }
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names))
     }
 
@@ -123,13 +123,13 @@ import Testing
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names[1...2]))
         // The policy's time for an update is an hour.
         harness.advanceClock(milliseconds: 3_662_000)
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         for number in 2...65 {
             harness.appendCommand(number, "match-2", appIndex: 1)
             #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])
             harness.advanceClock(milliseconds: 1_000)
         }
-        #expect(harness.core.recordCount == 0 && harness.committableOffset == 65)
+        #expect(harness.core.fanoutRecordCount == 0 && harness.committableOffset == 65)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":1}", in: harness.result(of: 1) ?? ""))
     }
 
@@ -154,7 +154,7 @@ import Testing
             harness.send(environment: .sandbox)
             harness.advanceClock(milliseconds: 10_000)
         }
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names))
     }
 
@@ -167,7 +167,7 @@ import Testing
         #expect(harness.send().count == 1)
         harness.respondToPushes(.retryLater)
         harness.advanceClock(milliseconds: 61_000)
-        #expect(harness.core.recordCount == 1)
+        #expect(harness.core.fanoutRecordCount == 1)
         #expect(harness.sendAndAcceptPushes().count == 1)
     }
 

@@ -85,11 +85,11 @@ struct CommandTests {
     @Test(arguments: [true, false])
     func `A command to an audience may ask for a broadcast channel`(asks: Bool) throws {
         var command = RideCommand.update(app: Self.app, .audience("final"), at: Self.time, contentState: Self.state)
-        command.asksForChannel = asks
+        command.requestsChannel = asks
         let value = try command.value()
         #expect(WorkerCodec.commandFault(value) == nil)
         #expect(String(decoding: value, as: UTF8.self).contains(#""channel":\#(asks)"#))
-        #expect(try RideCommand(value: value).asksForChannel == asks)
+        #expect(try RideCommand(value: value).requestsChannel == asks)
     }
 
     private static func withAllFields(_ command: RideCommand) -> RideCommand {

@@ -150,7 +150,9 @@ enum WorkerCodec {
                 rangeCount: 4
             )
             (result.broadcastCounts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
-            (result.isAlertExpired, result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (true, 1, 2)
+            (result.wasAlertRemovedByAge, result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (
+                true, 1, 2
+            )
             result.droppedFieldNames = dropped
             return written { result.write(to: &$0) }
         }

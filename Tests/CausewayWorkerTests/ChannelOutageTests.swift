@@ -219,14 +219,14 @@ import Testing
             // The keeper looks up an entry with HMGET.
             fixture.server.command("ACL", "SETUSER", "default", "-hmget")
             await #expect(throws: ChannelFailure.self) {
-                _ = try await worker.restoreInHash(of: "final", at: managedEnvironment)
+                _ = try await worker.restoreChannelInHash(of: "final", at: managedEnvironment)
             }
             fixture.server.command("ACL", "SETUSER", "default", "+hmget")
             await #expect(throws: ChannelFailure.self) {
-                _ = try await worker.restoreInHash(of: "semifinal", at: managedEnvironment)
+                _ = try await worker.restoreChannelInHash(of: "semifinal", at: managedEnvironment)
             }
             await worker.endLookupPauses()
-            #expect(try await !worker.restoreInHash(of: "final", at: managedEnvironment))
+            #expect(try await !worker.restoreChannelInHash(of: "final", at: managedEnvironment))
         }
     }
 

@@ -170,7 +170,7 @@ import Testing
     }
 
     private static func restoreInHash(_ audience: String, by keeper: isolated ChannelKeeper) throws -> Bool {
-        try keeper.restoreInHash(of: audience, at: keeper.managedEnvironments[0])
+        try keeper.restoreChannelInHash(of: audience, at: keeper.managedEnvironments[0])
     }
 
     private static func maintain(by keeper: isolated ChannelKeeper) async throws {

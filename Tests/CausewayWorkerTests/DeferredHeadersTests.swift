@@ -21,7 +21,7 @@ import Testing
         isReread: true,
         carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
         priorityWithoutAlert: 5,
-        isAlertExpired: true,
+        wasAlertRemovedByAge: true,
         serviceFailureCount: 9,
         pauseEndWallMilliseconds: 1_790_000_300_000
     )

@@ -20,14 +20,14 @@ import Testing
             receivedAtMilliseconds: 1_790_000_000_002,
             admittedAtMilliseconds: 1_790_000_000_003,
             carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
-            isAlertExpired: true
+            wasAlertRemovedByAge: true
         )
     }
 
     private static func makeInstructionWithAbsentValues() throws -> FanoutInstruction {
         var instruction = try makeInstruction(range: (0, 1))
         instruction.grant.isDemoted = false
-        (instruction.recordTimestampMilliseconds, instruction.carriedAlertVersion, instruction.isAlertExpired) = (
+        (instruction.recordTimestampMilliseconds, instruction.carriedAlertVersion, instruction.wasAlertRemovedByAge) = (
             -1, nil, false
         )
         return instruction

@@ -61,7 +61,7 @@ import Testing
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.countRecordsToDeal(of: 0) == 0, "nothing is known")
         for (number, logEndOffset) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let reportedEntry = table.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition(number))
+            let reportedEntry = table.noteLogEndToReport(logEndOffset, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.countRecordsToDeal(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -82,17 +82,17 @@ import Testing
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins. So offset 9 is the last
         // record that can be read, although the log ends at 20.
-        #expect(table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 20)
+        #expect(table.noteLogEndToReport(20, of: partition(0))?.reportedLogEndOffset == 20)
         #expect(table.countRecordsToDeal(of: 0) == 10)
         table.noteReachedLogEnd(of: partition(0), offset: 11)
         #expect(
-            table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 10,
+            table.noteLogEndToReport(20, of: partition(0))?.reportedLogEndOffset == 10,
             "its lane gets the offset that was reached"
         )
         #expect(table.countRecordsToDeal(of: 0) == 0 && table.findPartitionsWithRecordsToDeal(of: 0).isEmpty)
-        #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0)) == nil, "its lane knows this already")
+        #expect(table.noteLogEndToReport(30, of: partition(0)) == nil, "its lane knows this already")
         table.noteDealtRecord(0, 0, offset: 11)
-        #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0))?.reportedLogEndOffset == 30)
+        #expect(table.noteLogEndToReport(30, of: partition(0))?.reportedLogEndOffset == 30)
         #expect(table.countRecordsToDeal(of: 0) == 18)
     }
 
@@ -101,10 +101,10 @@ import Testing
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
             table.noteDealtRecord(0, number, offset: 0)
-            _ = table.updateReportedLogEnd(logEndOffset: .max, of: partition(number))
+            _ = table.noteLogEndToReport(.max, of: partition(number))
         }
         #expect(table.countRecordsToDeal(of: 0) == .max)
-        for number in Int32(0)..<4 { _ = table.updateReportedLogEnd(logEndOffset: .min, of: partition(number)) }
+        for number in Int32(0)..<4 { _ = table.noteLogEndToReport(.min, of: partition(number)) }
         #expect(table.countRecordsToDeal(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteReachedLogEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.logEndReachedAtOffset == -1)
@@ -115,14 +115,14 @@ import Testing
     @Test func `Each new end of the log is reported to the lane once`() {
         var table = AssignmentTable()
         var reports: [Bool] = []
-        func updateReportedLogEnd(_ logEndOffset: Int64) {
-            reports.append(table.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition(0)) != nil)
+        func noteLogEndToReport(_ logEndOffset: Int64) {
+            reports.append(table.noteLogEndToReport(logEndOffset, of: partition(0)) != nil)
         }
-        updateReportedLogEnd(1)
+        noteLogEndToReport(1)
         _ = table.insert(partition(0), lane: 0)
-        for logEndOffset in [1, 1, 2] as [Int64] { updateReportedLogEnd(logEndOffset) }
+        for logEndOffset in [1, 1, 2] as [Int64] { noteLogEndToReport(logEndOffset) }
         _ = table.insert(partition(0), lane: 0)
-        updateReportedLogEnd(2)
+        noteLogEndToReport(2)
         #expect(
             reports == [false, true, false, true, true],
             "no lane has the partition; a new number; the same one; a new number; a new assignment has got no number"

@@ -56,7 +56,7 @@ import Testing
 
     /// The offset that is committed next; nil: none.
     private func offsetToCommit(_ intake: Intake) -> Int64? {
-        intake.rereading.reportedProgress[Self.partition]?.committableOffset
+        intake.rereading.storedProgress[Self.partition]?.committableOffset
     }
 
     @Test func `A log's end is committed when all records before it are settled`() throws {

@@ -49,7 +49,7 @@ import Testing
         var takenNotes: [Bool] = []
         for areMissing in [false, true, true, false, false] {
             possibleHashLoss.noteMembers(areMissing: areMissing)
-            takenNotes.append(possibleHashLoss.take())
+            takenNotes.append(possibleHashLoss.takeNote())
         }
         #expect(takenNotes == [false, true, false, true, false])
     }

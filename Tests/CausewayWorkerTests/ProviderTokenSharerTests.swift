@@ -65,7 +65,7 @@ import Testing
         }
 
         func poll() async { for sharer in sharers { await sharer.poll() } }
-        func tokenTexts() -> Set<String?> { Set(sources.map { $0.currentToken(unixSeconds: unixSeconds)?.text }) }
+        func tokenTexts() -> Set<String?> { Set(sources.map { $0.provideToken(unixSeconds: unixSeconds)?.text }) }
     }
 
     @Test func `All workers try a new key with one token`() async throws {
@@ -92,7 +92,7 @@ import Testing
         #expect(refusedTexts.count == 1)
         fleet.advance(bySeconds: 1_260)
         for source in fleet.sources {
-            let token = try #require(source.currentToken(unixSeconds: fleet.unixSeconds))
+            let token = try #require(source.provideToken(unixSeconds: fleet.unixSeconds))
             source.forgetRefusedToken(token, unixSeconds: fleet.unixSeconds)
         }
         #expect(fleet.tokenTexts() == [nil], "the shared token is awaited")

@@ -14,7 +14,7 @@ import Testing
         #expect(await producer.awaitReports(tags.count))
         #expect(producer.reports.map(\.tag).sorted() == tags.sorted())
         #expect(producer.reports.allSatisfy { $0.error == 0 && $0.persistence == .persisted })
-        #expect(producer.producer.outstandingRecordCount == 0)
+        #expect(producer.producer.outstandingEventCount == 0)
         producer.close()
     }
 
@@ -86,7 +86,7 @@ import Testing
         let topic = try producer.producer.makeTopic("results")
         let error = try #require(producer.send(topic, value: [UInt8](repeating: 0, count: 2_000_000)).error)
         #expect(error.name == "MSG_SIZE_TOO_LARGE")
-        #expect(producer.producer.outstandingRecordCount == 0)
+        #expect(producer.producer.outstandingEventCount == 0)
         producer.close()
     }
 

@@ -98,7 +98,7 @@ struct RangeResultTests {
             )
             result.recordTimestampMilliseconds = 1_790_000_000_001
             result.admittedAtMilliseconds = 1_790_000_000_005
-            (result.isDemoted, result.isAlertExpired) = (true, true)
+            (result.isDemoted, result.wasAlertRemovedByAge) = (true, true)
             return try writtenObject { result.write(to: &$0) }
         }
         #expect(

@@ -163,7 +163,7 @@ struct ReferenceTests {
             let least = try writtenObject { result.write(to: &$0) }
             (result.memberCounts, result.broadcastCounts) = (Self.oneOfEachOutcome, Self.oneOfEachOutcome)
             result.times = Self.responseTimes
-            (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
+            (result.channelAbsence, result.isDemoted, result.wasAlertRemovedByAge) = (.refused, true, true)
             (result.recordTimestampMilliseconds, result.admittedAtMilliseconds, result.droppedFieldNames) = (
                 1, 2, dropped.bytes
             )

@@ -29,7 +29,7 @@ struct RegistrationTests {
         counts: Bool
     ) throws {
         var registration = try Record(RecordText.registration.text).registration()
-        registration.limitTimes(toLeadOver: recordMilliseconds)
+        registration.limitTimes(ofRecordWrittenAtMilliseconds: recordMilliseconds)
         guard case .activity(let activity) = registration.kind else {
             Issue.record("not an activity's")
             return

@@ -131,7 +131,7 @@ struct StatusPageTests {
             (reading.unfinishedCreationCount, reading.unpublishedChannelCount) = (1, 2)
             counts.lastRegistryReading = reading
             counts.lastFailure = .init(
-                readAtWallMilliseconds: 1_789_999_999_000,
+                failedAtWallMilliseconds: 1_789_999_999_000,
                 reason: "FeatureNotEnabled: enable <Broadcast>"
             )
         }

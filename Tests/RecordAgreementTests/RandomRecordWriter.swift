@@ -132,7 +132,9 @@ struct RandomRecordWriter {
         )
         result.broadcastCounts = randomMemberCounts()
         if randomBool() { result.channelAbsence = randomCase(ChannelAbsence.self) }
-        (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (randomBool(), randomBool(), randomBool())
+        (result.isSuperseded, result.isDemoted, result.wasAlertRemovedByAge) = (
+            randomBool(), randomBool(), randomBool()
+        )
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         (result.recordTimestampMilliseconds, result.admittedAtMilliseconds) = (
             randomMilliseconds(), randomMilliseconds()

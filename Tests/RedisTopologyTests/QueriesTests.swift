@@ -32,8 +32,8 @@ import Testing
         #expect(try queries.readScore(of: bytes("one"), in: bytes("{app:none}")) == nil)
         #expect(throws: RedisError.self) { try queries.readScore(of: bytes("one"), in: bytes("{app:odd}")) }
         server.command("DEL", "{app:times}")
-        #expect(try isNow(queries.serverTimeMilliseconds()))
-        #expect(try queries.primaryTimesMilliseconds().map(isNow) == [true])
+        #expect(try isNow(queries.readServerWallMilliseconds()))
+        #expect(try queries.readPrimaryWallMilliseconds().map(isNow) == [true])
         let appScan = try queries.scanKeys(match: "{app:*}")
         #expect(Set(appScan.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && appScan.isComplete)
         let limitedScan = try queries.scanKeys(match: "{other:*}", keysMax: 1_000)
@@ -48,7 +48,7 @@ import Testing
         #expect(try queries.readHash(bytes("{app:one}")).count == 2)
         server.kill()
         #expect(throws: RedisError.self) { try queries.readHash(bytes("{app:one}")) }
-        #expect(try queries.primaryTimesMilliseconds() == [])
+        #expect(try queries.readPrimaryWallMilliseconds() == [])
         try server.start()
         #expect(try queries.readHash(bytes("{app:one}")).isEmpty)
     }
@@ -73,8 +73,8 @@ import Testing
         #expect(try hasAll())
         let scan = try queries.scanKeys(match: "{app:*}")
         #expect(Set(scan.keys) == Set(keys.map(bytes)) && scan.isComplete)
-        #expect(try isNow(queries.serverTimeMilliseconds(for: bytes(keys[0]))))
-        #expect(try queries.primaryTimesMilliseconds().map(isNow) == [true, true, true])
+        #expect(try isNow(queries.readServerWallMilliseconds(for: bytes(keys[0]))))
+        #expect(try queries.readPrimaryWallMilliseconds().map(isNow) == [true, true, true])
         var resharding = try Resharding(cluster)
         var stepCount = 0
         while resharding.step() {
@@ -176,7 +176,7 @@ import Testing
         configuration.replyDeadlineMilliseconds = 50
         let queries = try RedisQueries(configuration: configuration)
         #expect {
-            try queries.serverTimeMilliseconds()
+            try queries.readServerWallMilliseconds()
         } throws: { ($0 as? RedisError)?.code == .deadline }
         server.resume()
     }

@@ -44,7 +44,8 @@ struct FrameReader: ~Copyable {
         headerBlock.deallocate()
     }
 
-    /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
+    /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil. Throws if
+    /// a frame is not valid.
     mutating func nextFrame(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
         while let (header, payload) = try takeWholeFrame(&input) {
             if let frame = try checkAndJoin(header, payload) { return frame }

@@ -135,7 +135,7 @@ struct HeaderDecoder: ~Copyable {
         return dynamicEntries[(newestIndex + age) & (Self.entriesMax - 1)]
     }
 
-    /// Adds a field to the dynamic table, after the oldest entries have made room.
+    /// Adds a field to the dynamic table, after removing the oldest entries to make room.
     private mutating func insert(_ field: HeaderField) {
         let entryBytes = field.tableEntryBytes
         evict(downTo: currentTableBytesMax - entryBytes)

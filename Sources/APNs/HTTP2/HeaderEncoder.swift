@@ -73,9 +73,9 @@ struct HeaderEncoder: ~Copyable {
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece of a push's header block: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
-    /// Whether the constant pieces above are valid for a push with priority 5 (or 10). If not, the encoder encodes the
-    /// push field by field, and then builds the pieces again. A change of the provider token or of the table's size
-    /// sets both properties to false.
+    /// Whether the constant pieces above are valid for a push with priority 5; the next property says it for priority
+    /// 10. If not, the encoder encodes the push field by field, and then builds the pieces again. A change of the
+    /// provider token or of the table's size sets both properties to false.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -333,8 +333,9 @@ struct HeaderEncoder: ~Copyable {
         insertedEntryCount += 1
     }
 
-    /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2). If
-    /// the table has been too small for all our entries since the last request, the bytes also empty the peer's table.
+    /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2);
+    /// none if the size has not changed. If the table has been too small for all our entries since the last request,
+    /// the bytes also empty the peer's table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = unannouncedTableBytes else { return [] }
         unannouncedTableBytes = nil

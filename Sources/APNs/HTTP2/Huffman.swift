@@ -65,7 +65,7 @@ struct Huffman: @unchecked Sendable {
             let symbolPair = UInt32(firstCode & 0xFF) | UInt32(secondCode & 0xFF) << 8
             codePairs.advanced(by: bits).initialize(to: isPair ? symbolPair | UInt32(length) << 16 : 0)
         }
-        // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
+        // The last code, 30 bits of 1, is the end-of-string symbol, which is not allowed within a string.
         // `decodeLongCode` rejects this code.
         firstCodesByLength.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
         firstSymbolIndicesByLength.advanced(by: Self.codeBitsMax + 1).initialize(to: symbolIndex)
@@ -76,9 +76,10 @@ struct Huffman: @unchecked Sendable {
     /// Returns how many bytes of room the output of `decode` needs. The shortest code has five bits.
     static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
 
-    /// Decodes a string and returns its length; nil if the input is not valid (RFC 7541, section 5.2).
+    /// Decodes a string, and returns the length of its text in bytes; nil if the input is not valid (RFC 7541, section
+    /// 5.2).
     ///
-    /// - Parameter output: has room for `decodedBytesMax`.
+    /// - Parameter output: has room for `decodedBytesMax(encodedBytes:)` bytes.
     func decode(_ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer) -> Int? {
         precondition(output.count >= Self.decodedBytesMax(encodedBytes: input.count))
         guard let destination = output.baseAddress, let source = input.baseAddress else {

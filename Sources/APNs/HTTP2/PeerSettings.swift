@@ -7,7 +7,8 @@ struct PeerSettings: Equatable {
     /// SETTINGS_HEADER_TABLE_SIZE: the largest HPACK table that the server keeps for our fields.
     var headerTableBytes: UInt32 = 4_096
 
-    /// Applies the payload of one SETTINGS frame. ``FrameReader`` has already checked the payload's length.
+    /// Applies the payload of one SETTINGS frame. Throws if a value is not allowed. ``FrameReader`` has already checked
+    /// the payload's length.
     mutating func apply(_ payload: UnsafeRawBufferPointer) throws(ConnectionFault) {
         var offset = 0
         while offset + 6 <= payload.count {

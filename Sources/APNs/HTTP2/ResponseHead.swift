@@ -54,8 +54,9 @@ struct HeaderField {
     static let overheadBytes = 32
 
     var kind = Kind.other
-    /// Whether name and value are allowed in a response (RFC 9113, sections 8.2 and 8.3.2).
+    /// Whether the name is allowed in a response (RFC 9113, sections 8.2 and 8.3.2).
     var isNameValid = true
+    /// Whether the value is allowed in a response (RFC 9113, sections 8.2 and 8.3.2).
     var isValueValid = true
     var nameByteCount: Int32 = 0
     var valueByteCount: Int32 = 0

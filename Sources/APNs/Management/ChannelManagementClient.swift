@@ -52,7 +52,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var description: String { detail }
 
     /// Whether the channel that the request names does not exist, or its id is invalid. For example, an operator may
-    /// have entered the id.
+    /// have entered a wrong id.
     public var showsMissingChannel: Bool {
         cause == .refused(.channelNotRegistered) || cause == .refused(.badChannelId)
     }
@@ -89,8 +89,8 @@ public final class ChannelManagementClient: Sendable {
     private let bundleId: String
     private let endpoint: ManagementEndpoint
     private let makeAuthorization: @Sendable () -> String?
-    /// Each queue runs one request at a time, on a thread of its own. A concurrent queue would not do: all concurrent
-    /// queues of the process share a few threads, about one for each processor.
+    /// Each queue runs one request at a time, on a thread of its own. One concurrent queue is not enough: all
+    /// concurrent queues of the process share a few threads, about one for each processor.
     private let queues = (0..<ChannelManagementClient.runningRequestsMax)
         .map { DispatchQueue(label: "channel management \($0)") }
     /// How many requests wait or run in each of the queues.
@@ -109,7 +109,7 @@ public final class ChannelManagementClient: Sendable {
         self.bundleId = bundleId
         self.endpoint = endpoint
         makeAuthorization = {
-            tokenSource.currentToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
+            tokenSource.provideToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
         }
     }
 
@@ -133,7 +133,7 @@ public final class ChannelManagementClient: Sendable {
         } catch {
             // After a 5xx, or a 2xx other than 201, APNs may have created the channel, so the result is ambiguous. But
             // a 503 counts as a refusal, because the service takes no requests. If a 503 were ambiguous, each outage
-            // would leave intents (R32), and comparisons could delete other programs' new channels (K14).
+            // would leave intents (R32), and workers could delete other programs' new channels (K14).
             guard error.status >= 500 && error.status != 503 || error.status / 100 == 2 else { throw error }
             throw ChannelError(cause: .ambiguous, status: error.status, detail: error.detail)
         }
@@ -219,7 +219,7 @@ public final class ChannelManagementClient: Sendable {
     }
 
     /// Sends a request after the earlier requests of its queue, and returns the response. Throws if too many requests
-    /// wait, or if the response does not have the expected status.
+    /// wait, if no response comes, or if the response does not have the expected status.
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
         -> ManagementResponse
     {

@@ -84,12 +84,12 @@ enum ManagementHeaderBlock {
 
         mutating func readInteger(prefixBits: UInt8) throws(ConnectionFault) -> Int {
             let prefixMax = UInt8(1) << prefixBits - 1
-            var value = Int(try readByte() & prefixMax)
-            guard value == Int(prefixMax) else { return value }
+            var number = Int(try readByte() & prefixMax)
+            guard number == Int(prefixMax) else { return number }
             for shift in stride(from: 0, through: 21, by: 7) {
                 let next = try readByte()
-                value += Int(next & 127) << shift
-                if next & 128 == 0 { return value }
+                number += Int(next & 127) << shift
+                if next & 128 == 0 { return number }
             }
             throw ManagementHeaderBlock.compressionFault("a number that is too large (RFC 7541, 7.4)")
         }

@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity, and usually the Lock Screen then shows the push's content. The earlier content
-    /// stays if it has a higher timestamp, or if the push has no content.
+    /// The push ended the activity. If the activity stays on the Lock Screen, it now shows the push's content. It keeps
+    /// the earlier content if that has a higher timestamp, or if the push has no content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -13,27 +13,28 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredFuture
     /// The phone ignored the push, because the activity had ended or was off the Lock Screen.
     case ignoredAfterEnd
-    /// The push lacked the content state or attributes, or the app could not decode them as its declared types.
+    /// The push was an update without a content state, or a start without a content state or attributes. Or the app
+    /// could not decode them as its declared types.
     case undecodable
-    /// The push's body was not JSON, or lacked `aps`, a known event or a timestamp.
+    /// The push's body was not JSON, or lacked any of these: `aps`, a known event, a timestamp.
     case malformed
-    /// The push was a start without a complete alert.
+    /// The push was a start without a complete alert (`PushPayload.isCompleteAlert`).
     case incompleteAlert
     /// The push had the wrong address: a start came to an update token or a channel, or an update or an end came to a
     /// push-to-start token.
     case wrongToken
     /// The push was a start whose `attributes-type` is missing, or is not the type of its push-to-start token.
     case wrongAttributesType
-    /// The phone dropped a push because a budget was used up: the activity's budget for pushes with priority 10, or the
-    /// phone's budget for starts. Also counts starts for which the simulator has no room.
+    /// The phone dropped the push because a budget was used up: the activity's budget for pushes with priority 10, or
+    /// the phone's budget for starts. Or the push was a start, and the simulator had no room for another activity.
     case overBudget
     /// APNs accepted the push, but no phone got it, because its token was replaced
     /// (``TokenTable/State/acceptedWithoutEffect``).
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. If the channel keeps a broadcast, the phone may get the
-    /// broadcast later. The broadcast then counts again, with its later effect.
+    /// The phone was offline when APNs accepted the push. If the push is a broadcast that its channel keeps, the phone
+    /// may get the broadcast later. The broadcast then counts again, with its later effect.
     case missed
 }
 
@@ -68,14 +69,14 @@ enum SimulatedActivityState: Equatable {
 }
 
 /// Counts the pushes to one activity, or the broadcasts on one channel, by priority. Also finds the shortest time
-/// between two of them.
+/// between two successive pushes or broadcasts.
 ///
 /// Only pushes that APNs accepted count. The pushes to an activity are its start by push, the pushes to its tokens, and
 /// the broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
 struct PushStatistics {
     private(set) var priority5PushCount = 0
     private(set) var priority10PushCount = 0
-    /// The shortest time between two successive pushes; nil before the second one.
+    /// The shortest time between two successive pushes; nil before the second push.
     private(set) var shortestGapMilliseconds: Int64?
     private var lastPushAtMilliseconds: Int64?
     /// The priority of the last push; 0 before the first push.
@@ -106,7 +107,7 @@ public struct Alert: Sendable {
 
 /// One Live Activity on one phone.
 struct Activity {
-    /// How many alerts of one activity are kept. Later alerts are only counted.
+    /// The maximum number of alerts that one activity keeps (R4). Later alerts are only counted.
     static let keptAlertsMax = 1_000
 
     let installationIndex: Int
@@ -118,10 +119,10 @@ struct Activity {
     let startedAtMilliseconds: Int64
 
     var state = SimulatedActivityState.active
-    /// The newest update token, which may be invalid by now. Nil: the activity began on a channel, or the simulator's
-    /// table of tokens was full.
+    /// The index of the activity's newest update token in `DeviceModel.tokens`. The token may be invalid by now. Nil:
+    /// the activity began on a channel, or the table of tokens was full.
     var tokenIndex: Int?
-    /// The channel on which the activity began.
+    /// The index in `DeviceModel.channels` of the channel on which the activity began; nil: it began without a channel.
     var channelIndex: Int?
     /// The number of the last broadcast that the activity got. Before its first broadcast: the number that the
     /// channel's last broadcast had when the activity began. Only broadcasts with a higher number can reach the
@@ -132,7 +133,7 @@ struct Activity {
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
-    /// How many alerts repeated an earlier alert of the activity: the same JSON text.
+    /// How many alerts had the same JSON text as an earlier alert of the activity (one of its `alerts`).
     var repeatedAlertCount = 0
     /// How many dates in the pushed content and attributes were more than 20 years in the future. Such a date is
     /// probably UNIX seconds instead of seconds since 2001.
@@ -140,18 +141,19 @@ struct Activity {
     /// How many pushes with content had the same timestamp as the shown content. The content of each such push replaced
     /// the shown content.
     var equalTimestampPushCount = 0
-    /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
-    /// defect of the simulator.
+    /// How often older content replaced newer content. A real phone never shows older content, so a number above 0
+    /// shows a defect of the simulator.
     var timestampRegressionCount = 0
-    /// What was wrong with the latest faulty push; nil: no push was faulty.
+    /// What was wrong with the last push whose effect was `malformed`, `undecodable` or `wrongToken`; nil: no push had
+    /// such an effect.
     var lastProblem: String?
     var budget: BudgetBucket
     var pushStatistics = PushStatistics()
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
-    /// The phone ignores updates with a timestamp below this one (UNIX seconds). It is the timestamp of the push that
-    /// brought the shown content, or of a later end without content.
+    /// The timestamp of the start or push that brought the shown content, or of a later end without content, UNIX
+    /// seconds. The phone ignores updates with a lower timestamp.
     private(set) var shownTimestamp: Int64
     /// Whether the app knows which command brought the shown content: a push brought it, or the start named a
     /// timestamp.
@@ -189,7 +191,8 @@ struct Activity {
 
     var isActive: Bool { state == .active }
 
-    /// Shows content on the Lock Screen. Reuses the memory of the previous content.
+    /// Shows content on the Lock Screen. Also counts the content if its timestamp is equal to that of the previous
+    /// content, or below it.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
         if timestamp < shownTimestamp { timestampRegressionCount += 1 }
         if timestamp == shownTimestamp { equalTimestampPushCount += 1 }
@@ -205,8 +208,9 @@ struct Activity {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It stays on the Lock Screen until its dismissal date, but for at most 4 h, and at most until
-    /// an age of 12 h. If this time is over already, the activity leaves at once.
+    /// Ends the activity; does nothing if the activity is not active. An ended activity stays on the Lock Screen until
+    /// its dismissal date, but for at most 4 h, and at most until an age of 12 h. If this time is over already, the
+    /// activity leaves at once.
     mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
         let latestRemovalAtMilliseconds = min(
@@ -228,14 +232,14 @@ struct Activity {
         alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }
 
-    /// Takes the activity off the Lock Screen.
+    /// Takes the activity off the Lock Screen. Does nothing if the activity has left it already.
     mutating func remove(atMilliseconds: Int64) {
         if case .gone = state { return }
         state = .gone(atMilliseconds: atMilliseconds)
     }
 
-    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns whether this call
-    /// ended the activity.
+    /// Ends the activity if its age has reached 8 h, and removes an ended activity whose time on the Lock Screen is
+    /// over. Returns whether this call ended the activity.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var hasEnded = false
         let endDueMilliseconds = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
@@ -243,8 +247,8 @@ struct Activity {
             end(atMilliseconds: endDueMilliseconds, dismissalAtMilliseconds: nil)
             hasEnded = true
         }
-        if case .ended(_, let dismissal) = state, nowMilliseconds >= dismissal {
-            state = .gone(atMilliseconds: dismissal)
+        if case .ended(_, let dismissalAtMilliseconds) = state, nowMilliseconds >= dismissalAtMilliseconds {
+            state = .gone(atMilliseconds: dismissalAtMilliseconds)
         }
         return hasEnded
     }
@@ -254,7 +258,7 @@ struct Activity {
     var endedOrRemovedAtMilliseconds: Int64? {
         switch state {
         case .active: nil
-        case .ended(let at, _), .gone(let at): at
+        case .ended(let atMilliseconds, _), .gone(let atMilliseconds): atMilliseconds
         }
     }
 }

@@ -24,7 +24,7 @@ public struct ChannelRules: Sendable, Equatable {
     static let bodyBytesMax = 5_120
 }
 
-/// A broadcast channel of one app.
+/// A broadcast channel of one app. A channel has one of two states:
 ///
 /// - `open`: activities subscribe, and broadcasts reach them. `deleted` follows when a request deletes the channel, or
 ///   when the app loses its capability for broadcasts.
@@ -47,7 +47,7 @@ struct BroadcastChannel {
     let createdAtMilliseconds: Int64
     var deletedAtMilliseconds: Int64?
     /// The activities that began on the channel, including ended ones: indices of `DeviceModel.activities`.
-    var subscribers: [Int] = []
+    var subscriberIndices: [Int] = []
     var storedMessage: AcceptedBroadcast?
     var budget: BudgetBucket
     /// The number of accepted broadcasts. It is also the newest broadcast's number, because the first has number 1.
@@ -62,7 +62,8 @@ struct ChannelTable {
         var identifier: String
     }
 
-    /// The maximum number of channels. Deleted channels count too, because tests can still query them.
+    /// The maximum number of channels (R4). Deleted channels count too, because they stay in the table: tests can query
+    /// them.
     static let channelsMax = 1_000_000
     private static let identifierByteCount = 16
 
@@ -82,6 +83,7 @@ struct ChannelTable {
 
     func openChannelCount(appIndex: Int) -> Int { openChannelCountsByApp[appIndex] ?? 0 }
 
+    /// Returns the index of an app's open channel with this id; nil if the app has no such channel.
     func find(_ identifier: String, appIndex: Int) -> Int? {
         openChannelIndices[Key(appIndex: appIndex, identifier: identifier)]
     }

@@ -26,7 +26,7 @@ public struct CompactCrowd: Sendable, Equatable {
     public var phoneCount: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
-    /// One in this many phones has frequent updates switched on; 0: none.
+    /// With the number n, every n-th phone has frequent updates switched on; with 0, no phone.
     public var frequentUpdatesEveryNthPhone = 0
     public var identifierForm = IdentifierForm.numbered
     /// The timestamp of the content that the activities show at first, UNIX seconds. If it is 0, the registrations do

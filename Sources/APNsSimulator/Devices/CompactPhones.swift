@@ -43,9 +43,10 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// The maximum number of different content states with an index of their own. All later ones share the last index.
+    /// The maximum number of different content states with an index of their own. All later states share the last
+    /// index.
     static let distinctStatesMax = 100_000
-    /// The maximum number of different alerts with a number of their own. All later ones share the last number. There
+    /// The maximum number of different alerts with a number of their own. All later alerts share the last number. There
     /// are no more numbers, because a phone keeps the number of an alert in 16 bits.
     static let distinctAlertsMax = 65_535
     /// The maximum number of decoded bodies in the cache. A few are enough, because an audience gets few different
@@ -95,7 +96,8 @@ struct CompactPhones {
     }
 
     var crowds: [Crowd] = []
-    /// The key of each crowd, in the order of `crowds`. This small array exists because every push searches it.
+    /// The key of each crowd, in the order of `crowds`. The keys have an array of their own, because every push
+    /// searches them.
     private var crowdKeys: [UInt64] = []
     private(set) var states: [ShownState] = []
     private var stateIndicesByKey: [StateKey: UInt32] = [:]
@@ -125,7 +127,8 @@ struct CompactPhones {
 
     // MARK: - Reading the bodies of pushes
 
-    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the body.
+    /// Decodes a push's body, or takes the result from the cache. Adds a new content state to `states`, and a new alert
+    /// to the numbered alerts. Returns nil if phones cannot decode the body.
     mutating func decode(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> DecodedBody? {
         for decodedBody in decodedBodies where decodedBody.body.withUnsafeBytes({ isEqual($0, body) }) {
             return decodedBody

@@ -6,7 +6,7 @@ extension DeviceModel {
         public var name: String
         public var attributes: Shape
         public var contentState: Shape
-        /// The attribute that holds the activity's id.
+        /// The attribute that holds the activity's id; nil: no attribute holds it.
         public var identifierAttribute: String?
 
         public init(name: String, attributes: Shape, contentState: Shape, identifierAttribute: String? = nil) {
@@ -19,7 +19,8 @@ extension DeviceModel {
 
     /// What happens to a token that was replaced.
     public enum ReplacedTokenBehavior: String, Sendable {
-        /// APNs responds with 410 to pushes for the old token, after the grace time of ``DeviceRules``.
+        /// APNs responds with 410 to pushes for the old token when the grace time is over
+        /// (``DeviceRules/retiredTokenGraceMilliseconds``).
         case retired
         /// APNs still responds with 200 to pushes for the old token, but no phone gets them.
         case acceptedWithoutEffect
@@ -107,7 +108,8 @@ extension DeviceModel {
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
         guard installationIndicesByDevice[key] == nil else { throw .deviceExists(device) }
         guard installations.count < Self.installationsMax else { throw .tooMany("phones") }
-        // Check this before the phone is added. Otherwise the model would keep a phone that lacks some of its tokens.
+        // Check the room for tokens before the phone is added. Otherwise the model would keep a phone that lacks some
+        // of its tokens.
         guard tokens.hasRoom(for: apps[appIndex].typeIndices.count) else { throw .tooMany("tokens") }
         let index = installations.count
         let ownEnvironment = environment ?? self.environment
@@ -175,11 +177,14 @@ extension DeviceModel {
     ) throws(Fault) {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
-        guard activities[index].isActive, let token = activities[index].tokenIndex else {
+        guard activities[index].isActive, let oldTokenIndex = activities[index].tokenIndex else {
             throw .activityIsOver(identifier)
         }
         guard issueAndPostToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
-        tokens.setState(stateOfReplacedToken(replacedTokenBehavior, nowMilliseconds: nowMilliseconds), of: token)
+        tokens.setState(
+            stateOfReplacedToken(replacedTokenBehavior, nowMilliseconds: nowMilliseconds),
+            of: oldTokenIndex
+        )
     }
 
     /// Gives a phone a new push-to-start token, which the app posts.
@@ -218,7 +223,8 @@ extension DeviceModel {
         markChanged(installation: activities[index].installationIndex)
     }
 
-    /// The user removes the app. Its activities disappear and all its tokens become invalid.
+    /// The user removes an app from a phone; does nothing if the app is not on the phone. The app's activities
+    /// disappear from the phone, and its tokens become invalid.
     public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
         let installation = try installationIndex(device, appIndex: try appIndex(app))
         guard installations[installation].isInstalled else { return }
@@ -343,8 +349,9 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: key, value: writer.bytes))
     }
 
-    /// Gives the activity a new update token, which the app posts. If the table of tokens is full, does nothing and
-    /// returns false: a new activity then has no token, and a server must handle that case too.
+    /// Gives the activity a new update token, which the app posts, and returns true. If the table of tokens is full,
+    /// does nothing and returns false. A new activity then has no token. Callers may ignore this, because a server must
+    /// handle activities without a token.
     @discardableResult
     mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let installation = installations[activities[index].installationIndex]

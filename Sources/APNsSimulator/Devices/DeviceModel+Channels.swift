@@ -9,8 +9,8 @@ extension DeviceModel {
     }
 
     /// Accepts or refuses a broadcast as APNs does. An accepted broadcast reaches all active subscribers whose phones
-    /// are online. If the channel stores messages, it also keeps the broadcast for offline phones, unless the broadcast
-    /// has expired.
+    /// are online. If the channel stores messages, it also keeps the broadcast for offline phones, in place of the one
+    /// that it kept before. If the broadcast has expired, the channel then keeps none.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -40,8 +40,8 @@ extension DeviceModel {
         if channels[index].storesNewestMessage {
             channels[index].storedMessage = message.expiresAtMilliseconds > nowMilliseconds ? message : nil
         }
-        let subscribers = channels[index].subscribers
-        for activity in subscribers {
+        let subscriberIndices = channels[index].subscriberIndices
+        for activity in subscriberIndices {
             deliverBroadcast(message, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
         }
         return .success
@@ -83,8 +83,8 @@ extension DeviceModel {
         markChanged(installation: installation)
     }
 
-    /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
-    /// stored. An activity gets no message twice, and no expired message.
+    /// Brings a phone back online; does nothing if the phone is online. Each of its activities on a channel then gets
+    /// the message that the channel has stored. An activity gets no message twice, and no expired message.
     public mutating func bringOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let installation = try installationIndex(device, appIndex: try appIndex(app))
         guard !installations[installation].isOnline else { return }
@@ -112,7 +112,8 @@ extension DeviceModel {
         }
     }
 
-    /// Creates a channel without a request from a client, as if another program had created it.
+    /// Creates a channel without a request from a client, as if another program had created it. Returns the channel's
+    /// id.
     public mutating func createChannel(app: String, storesNewestMessage: Bool, nowMilliseconds: Int64) throws(Fault)
         -> String
     {
@@ -167,7 +168,7 @@ extension DeviceModel {
     mutating func subscribe(_ activity: Int, to channel: Int) {
         activities[activity].channelIndex = channel
         activities[activity].lastBroadcastNumber = channels[channel].broadcastCount
-        channels[channel].subscribers.append(activity)
+        channels[channel].subscriberIndices.append(activity)
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
@@ -199,7 +200,7 @@ extension DeviceModel {
             if let deletedAtMilliseconds = channel.deletedAtMilliseconds {
                 writer.member("deletedAt", deletedAtMilliseconds)
             }
-            writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
+            writer.member("subscribers", channel.subscriberIndices.count { activities[$0].isActive })
             writer.member("broadcasts", channel.broadcastCount)
             writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
             if let gapMilliseconds = channel.pushStatistics.shortestGapMilliseconds {

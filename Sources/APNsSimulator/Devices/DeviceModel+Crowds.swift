@@ -115,7 +115,7 @@ extension DeviceModel {
         return (TokenCheckResult(response: .success), tokenReference)
     }
 
-    /// Delivers an accepted push to a compact phone.
+    /// Delivers an accepted push to a compact phone, and returns the push's effect.
     ///
     /// - Parameter tokenReference: the one that `checkTokenOfCompactPhone` returned.
     mutating func deliverToCompactPhone(
@@ -135,7 +135,8 @@ extension DeviceModel {
         return effect
     }
 
-    /// Shows the content of a push on a compact phone, counts the push's alert, and returns the push's effect.
+    /// Applies a push to a compact phone: shows its content, counts its alert, and ends the activity if the push is an
+    /// end. A push that the phone ignores changes only counts. Returns the push's effect.
     private mutating func apply(
         _ decodedBody: CompactPhones.DecodedBody,
         to number: Int,
@@ -145,19 +146,21 @@ extension DeviceModel {
         var phone = compactPhones.crowds[crowd].phones[number]
         defer { compactPhones.crowds[crowd].phones[number] = phone }
         guard decodedBody.event != .start else { return .wrongToken }
-        let shown = compactPhones.states[Int(phone.shownStateIndex)].timestamp
-        if decodedBody.timestamp < shown { phone.outdatedPushCount += phone.outdatedPushCount < .max ? 1 : 0 }
-        if decodedBody.timestamp == shown {
+        let shownTimestamp = compactPhones.states[Int(phone.shownStateIndex)].timestamp
+        if decodedBody.timestamp < shownTimestamp {
+            phone.outdatedPushCount += phone.outdatedPushCount < .max ? 1 : 0
+        }
+        if decodedBody.timestamp == shownTimestamp {
             phone.equalTimestampPushCount += phone.equalTimestampPushCount < .max ? 1 : 0
         }
         if decodedBody.event == .update {
-            if decodedBody.timestamp < shown { return .ignoredOld }
+            if decodedBody.timestamp < shownTimestamp { return .ignoredOld }
             guard decodedBody.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
                 return .ignoredFuture
             }
             guard decodedBody.stateIndex != nil else { return .undecodable }
         }
-        if let stateIndex = decodedBody.stateIndex, decodedBody.timestamp >= shown {
+        if let stateIndex = decodedBody.stateIndex, decodedBody.timestamp >= shownTimestamp {
             phone.shownStateIndex = stateIndex
             compactPhones.countPush(showing: stateIndex, atMilliseconds: nowMilliseconds)
         }

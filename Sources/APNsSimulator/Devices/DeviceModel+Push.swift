@@ -1,7 +1,7 @@
 /// The result of the check of a push's topic and device token. `success` means that APNs accepts both.
 struct TokenCheckResult {
     var response: SimulatedResponse
-    /// For a 410: when the token became invalid, UNIX milliseconds.
+    /// For a 410: when the token became invalid, UNIX milliseconds; 0 for any other response.
     var tokenRetiredAtMilliseconds: Int64 = 0
 }
 
@@ -27,8 +27,10 @@ extension DeviceModel {
         let entry = tokens.entries[index]
         if entry.state == .otherEnvironment { return (TokenCheckResult(response: .badDeviceToken), index) }
         guard entry.appIndex == appIndex else { return (TokenCheckResult(response: .deviceTokenNotForTopic), index) }
-        if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
-            return (TokenCheckResult(response: reason, tokenRetiredAtMilliseconds: at), index)
+        if case .retired(let reason, let retiredAtMilliseconds) = entry.state,
+            nowMilliseconds >= retiredAtMilliseconds + graceMilliseconds(reason)
+        {
+            return (TokenCheckResult(response: reason, tokenRetiredAtMilliseconds: retiredAtMilliseconds), index)
         }
         return (TokenCheckResult(response: .success), index)
     }
@@ -37,7 +39,7 @@ extension DeviceModel {
         reason == .expiredToken ? rules.retiredTokenGraceMilliseconds : 0
     }
 
-    /// Delivers an accepted push to the phone.
+    /// Delivers an accepted push to the phone, and returns the push's effect.
     ///
     /// - Parameters:
     ///   - tokenReference: the one that `checkToken` returned.
@@ -108,8 +110,8 @@ extension DeviceModel {
         return effect
     }
 
-    /// Applies an update or an end by ActivityKit's rules. If a rule drops the push, the Lock Screen does not
-    /// change.
+    /// Applies an update or an end by ActivityKit's rules, and returns its effect. If a rule drops the push, the Lock
+    /// Screen does not change.
     @discardableResult
     mutating func apply(
         _ payload: PushPayload,
@@ -307,7 +309,7 @@ extension DeviceModel {
         }
     }
 
-    /// Decodes the attributes and content of a start as the app's types. If the decoding fails, returns the problem.
+    /// Decodes a start's attributes and content as the app's types. If the decoding fails, returns 0 and the problem.
     private func decode(
         _ tape: borrowing JSONTape,
         attributes: Int,
@@ -377,7 +379,7 @@ extension DeviceModel {
     }
 
     /// Returns the id of an activity that a push started: the value of the attribute that the app has declared for the
-    /// id. If this value is missing, or is no text or number, returns an id from the phone, the type and a number.
+    /// id. If it is missing, or is no text or number, makes an id from the phone, the type and the activity count.
     private func activityIdentifier(_ tape: borrowing JSONTape, attributes: Int, installation: Int, type: Int) -> String
     {
         if var name = types[type].identifierAttribute,

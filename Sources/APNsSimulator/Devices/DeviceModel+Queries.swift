@@ -31,8 +31,8 @@ extension DeviceModel {
         public var receivedBroadcastCount = 0
         public var effects = EffectCounts()
         public var alertCount = 0
-        /// Starts by push that repeated the start of an activity which was still active: the same attributes and
-        /// alert, and timestamps a few seconds apart.
+        /// Starts by push that repeated the start of an activity which was still active: the attributes and the alerts
+        /// were equal, and the timestamps differed by a few seconds at most.
         public var duplicateStartCount = 0
         /// Alerts that repeated an earlier alert of the same activity.
         public var repeatedAlertCount = 0
@@ -69,12 +69,14 @@ extension DeviceModel {
                 continue
             }
             advance(index, nowMilliseconds: nowMilliseconds)
-            let shown = activities[index].isVisible ? activities[index].shownContentState : nil
+            let shownContentState = activities[index].isVisible ? activities[index].shownContentState : nil
             let isSame: Bool
-            if let contentState, let shown {
-                isSame = contentState == shown || isSameJSONText(contentState, shown, &expectedTape, &shownTape)
+            if let contentState, let shownContentState {
+                isSame =
+                    contentState == shownContentState
+                    || isSameJSONText(contentState, shownContentState, &expectedTape, &shownTape)
             } else {
-                isSame = contentState == nil && shown == nil
+                isSame = contentState == nil && shownContentState == nil
             }
             if isSame {
                 comparison.matchingActivityCount += 1
@@ -82,8 +84,8 @@ extension DeviceModel {
                 comparison.mismatchingActivities.append(
                     ContentMismatch(
                         activity: identifier,
-                        shownContentState: shown.map { String(decoding: $0, as: UTF8.self) },
-                        timestamp: shown == nil ? 0 : activities[index].shownTimestamp,
+                        shownContentState: shownContentState.map { String(decoding: $0, as: UTF8.self) },
+                        timestamp: shownContentState == nil ? 0 : activities[index].shownTimestamp,
                         state: activities[index].state.name
                     )
                 )
@@ -173,8 +175,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Returns the first 1,000 alerts of an activity, in order. If several activities have this id, returns
-    /// those of the youngest.
+    /// Returns the first alerts of an activity in order, at most `Activity.keptAlertsMax`. If several activities have
+    /// this id, returns those of the youngest.
     public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
         activities[try activityIndex(identifier, appIndex: try appIndex(app))].alerts
     }
@@ -285,7 +287,9 @@ extension DeviceModel {
             if let endedOrRemovedAtMilliseconds = activity.endedOrRemovedAtMilliseconds {
                 writer.member("endedAt", endedOrRemovedAtMilliseconds)
             }
-            if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
+            if case .ended(_, let dismissalAtMilliseconds) = activity.state {
+                writer.member("dismissalAt", dismissalAtMilliseconds)
+            }
             writer.member("attributes", json: activity.attributes)
             writer.member("contentState", json: activity.shownContentState)
             writer.member("timestamp", activity.shownTimestamp)
@@ -343,7 +347,7 @@ extension DeviceModel {
 }
 
 extension EffectCounts {
-    /// Writes the counts that are not 0, by name.
+    /// Writes each count that is not 0. The key is the name of the effect.
     func write(to writer: inout JSONWriter) {
         for effect in PushEffect.allCases where self[effect] > 0 {
             writer.member(String(describing: effect), self[effect])

@@ -8,7 +8,7 @@ extension DeviceModel {
     public static let screensPerResponseMax = 20_000
     /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesPerResponseMax = 64
-    /// Bytes of one phone in the response; see `screens` of `screensJSON`.
+    /// The number of bytes that `screens` of `screensJSON` has for one phone.
     static let screenByteCount = 6
     /// This bit in a phone's state byte (see `screens` of `screensJSON`) says that the last push to the shown activity
     /// had priority 10.
@@ -19,7 +19,7 @@ extension DeviceModel {
     /// - `now`: UNIX milliseconds of the simulated world; `next`: the value of `since` for the next request
     /// - `phones`: the number of phones, at most ``screensPerResponseMax``; `active`, `stale`, `ended`, `gone`,
     ///   `offline`, `empty`: how many of them are in each state
-    /// - `tints`: the names of the tints, in the order of their numbers
+    /// - `tints`: the names of the tints, in the order of their numbers (`StateNameTable`)
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number in two bytes, the low one first; its
@@ -82,8 +82,8 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock
-    /// Screen, returns the youngest of all.
+    /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock Screen,
+    /// returns the youngest of all; nil if the phone has had no activity.
     private func shownActivityIndex(of installation: Int) -> Int? {
         installations[installation].activityIndices.last { activities[$0].isVisible }
             ?? installations[installation].activityIndices.last
@@ -113,18 +113,18 @@ extension DeviceModel {
 
     /// Appends the six bytes of a phone, in the form of `screens` of `screensJSON`.
     private mutating func append(_ installation: Int, to screens: inout [UInt8]) {
-        var (state, alerts, tint, shade) = (
+        var (stateByte, alertCount, tint, shade) = (
             installations[installation].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0)
         )
         if let shownActivity = shownActivityIndex(of: installation) {
             let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[shownActivity].shownContentState)
-            if activities[shownActivity].pushStatistics.lastPushPriority == 10 { state |= Self.priority10Bit }
-            alerts = UInt8(truncatingIfNeeded: activities[shownActivity].alertCount)
+            if activities[shownActivity].pushStatistics.lastPushPriority == 10 { stateByte |= Self.priority10Bit }
+            alertCount = UInt8(truncatingIfNeeded: activities[shownActivity].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
         screens += [
-            UInt8(truncatingIfNeeded: installation), UInt8(truncatingIfNeeded: installation >> 8), state, alerts, tint,
-            shade,
+            UInt8(truncatingIfNeeded: installation), UInt8(truncatingIfNeeded: installation >> 8), stateByte,
+            alertCount, tint, shade,
         ]
     }
 

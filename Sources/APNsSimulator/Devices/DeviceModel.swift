@@ -48,8 +48,8 @@ public struct DeviceModel: ~Copyable {
         /// that a push has started.
         var audiences: [String] = []
         var isOnline = true
-        /// The push-to-start tokens: one for each attributes type of the app, in the order of
-        /// `App.typeIndices`.
+        /// The indices in `DeviceModel.tokens` of the push-to-start tokens: one for each attributes type of the app, in
+        /// the order of `App.typeIndices`.
         var startTokenIndices: [Int] = []
         var startBudget: BudgetBucket
         var activityIndices: [Int] = []
@@ -96,8 +96,8 @@ public struct DeviceModel: ~Copyable {
     var tokens: TokenTable
     var registrations = RegistrationLog()
     var installationIndicesByDevice: [AppScopedIdentifier: Int] = [:]
-    /// Activities by id, oldest first. Several activities have the same id if a start was repeated, or if an ended
-    /// activity was started again.
+    /// The indices of the activities with each id, oldest first. Several activities have the same id if a start was
+    /// repeated, or if an ended activity was started again.
     var activityIndicesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var acceptedForDeadTokenCount = 0
@@ -106,7 +106,7 @@ public struct DeviceModel: ~Copyable {
     /// Counts the changes of all phones. The web page gets this number with each response, and sends it with the next
     /// request, so that it gets only later changes.
     var changeCount = 0
-    /// Counts the pushes that a correct client does not send.
+    /// The numbers of pushes that a correct client does not send.
     var senderFaults = SenderFaultCounts()
     var lostResponseMoments = LostResponseMoments()
     var stateNameTable = StateNameTable()
@@ -164,8 +164,8 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    /// Returns the youngest activity with an id. After a repeated or new start, this is the activity that the last
-    /// start created.
+    /// Returns the index of the youngest activity with an id. If several starts had this id, this is the activity that
+    /// the last start created.
     func activityIndex(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
         guard let index = activityIndicesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
@@ -185,9 +185,9 @@ public struct DeviceModel: ~Copyable {
         installations[installation].lastChangeNumber = changeCount
     }
 
-    /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
-    /// for the token. With the reason `expiredToken`, the 410 begins only after the grace time
-    /// (``DeviceRules/retiredTokenGraceMilliseconds``).
+    /// Makes the update token of an activity invalid, because the activity has ended or was removed. Does nothing if
+    /// the activity is active, or has no live token. APNs then responds with 410 to pushes for the token. With the
+    /// reason `expiredToken`, the 410 begins only after the grace time (``DeviceRules/retiredTokenGraceMilliseconds``).
     mutating func retireToken(of activity: Int, as reason: SimulatedResponse) {
         guard let token = activities[activity].tokenIndex,
             let endedOrRemovedAtMilliseconds = activities[activity].endedOrRemovedAtMilliseconds

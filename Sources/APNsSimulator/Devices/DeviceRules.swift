@@ -45,7 +45,7 @@ public struct DeviceRules: Sendable, Equatable {
     static let timestampAheadSecondsMax: Int64 = 8 * 3_600
 }
 
-/// The pushes that a budget still allows.
+/// How many pushes a budget still allows.
 struct BudgetBucket {
     private var remainingPushCount: Int
     private var refilledAtMilliseconds: Int64
@@ -58,11 +58,11 @@ struct BudgetBucket {
     /// Takes one push from the budget. Returns false if none is left. Without a budget, always returns true.
     mutating func draw(from budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
         guard let budget else { return true }
-        let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillIntervalMilliseconds
-        if intervals > 0 {
+        let intervalCount = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillIntervalMilliseconds
+        if intervalCount > 0 {
             let capacity = Int64(budget.capacity)
-            remainingPushCount = Int(min(capacity, Int64(remainingPushCount) + min(intervals, capacity)))
-            refilledAtMilliseconds += intervals * budget.refillIntervalMilliseconds
+            remainingPushCount = Int(min(capacity, Int64(remainingPushCount) + min(intervalCount, capacity)))
+            refilledAtMilliseconds += intervalCount * budget.refillIntervalMilliseconds
         }
         guard remainingPushCount > 0 else { return false }
         remainingPushCount -= 1

@@ -1,4 +1,5 @@
-/// The last moments at which responses may have been lost, because a connection ended or became half open.
+/// The last moments, at most `momentsMax`, at which responses may have been lost, because a connection ended or became
+/// half open.
 struct LostResponseMoments {
     /// The response to a push may be lost if a connection ended or became half open at most this long after the push's
     /// alert rang. Any connection counts, because it is not known which one the push came on.
@@ -16,7 +17,8 @@ struct LostResponseMoments {
         lossesAtMilliseconds.append(atMilliseconds)
     }
 
-    /// Whether the response to a push may have been lost. The push's alert rang at this time.
+    /// Whether the response to a push may have been lost. `rangAtMilliseconds` is the time at which the push's alert
+    /// rang.
     func mayHaveLostResponse(rangAtMilliseconds: Int64) -> Bool {
         lossesAtMilliseconds.contains {
             $0 - Self.lossAfterAlertMillisecondsMax <= rangAtMilliseconds && rangAtMilliseconds <= $0

@@ -71,12 +71,12 @@ struct PushPayload {
             index = Int(tape[value].nextIndex)
         }
         guard let eventIndex, tape[eventIndex].kind == .string else { throw .noEvent }
-        let word = tape.bytes(eventIndex)
-        if isEqual(word, "update") {
+        let eventName = tape.bytes(eventIndex)
+        if isEqual(eventName, "update") {
             event = .update
-        } else if isEqual(word, "start") {
+        } else if isEqual(eventName, "start") {
             event = .start
-        } else if isEqual(word, "end") {
+        } else if isEqual(eventName, "end") {
             event = .end
         } else {
             throw .unknownEvent

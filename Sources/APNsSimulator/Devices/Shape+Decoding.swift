@@ -27,8 +27,8 @@ extension Shape {
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
-    /// Unknown keys are ignored. An optional field may be missing or null; any other field must not. An `Int` also
-    /// takes a whole number that is written like `3.0` or `30e-1`.
+    /// Unknown keys are ignored. Only an optional field may be missing or null. An `Int` also takes a whole number that
+    /// is written like `3.0` or `30e-1`.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> DecodingResult {
         var decoding = DecodingResult()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)
@@ -120,8 +120,8 @@ extension Shape {
             tape.forEachMember(of: index) { key, value in
                 // If a key occurs twice, its first value counts.
                 var name = tape.string(key)
-                let first = name.withUTF8 { tape.member(UnsafeRawBufferPointer($0), of: index) }
-                guard decoding.mismatch == nil, first == value else { return }
+                let firstValue = name.withUTF8 { tape.member(UnsafeRawBufferPointer($0), of: index) }
+                guard decoding.mismatch == nil, firstValue == value else { return }
                 decode(nodes, expected.children.lowerBound, tape, at: value, nowSeconds: nowSeconds, into: &decoding)
             }
         case .object:
@@ -188,8 +188,8 @@ extension Shape {
         guard tape[index].kind == .array else { return fail(.wrongType) }
         // `JSONDecoder` reads the range from the first two elements of the array, and ignores further ones.
         guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
-        let second = Int(tape[index + 1].nextIndex)
-        guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
+        let upperIndex = Int(tape[index + 1].nextIndex)
+        guard let lower = tape.double(index + 1), let upper = tape.double(upperIndex) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
         // `ClosedRange` requires ordered bounds. So it is enough to check the upper bound, which is the later date.
         if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }

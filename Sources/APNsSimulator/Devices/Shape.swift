@@ -4,9 +4,9 @@
 /// - `"string"`, `"int"`, `"double"`, `"bool"`
 /// - `"int8"` to `"int64"`, `"uint"`, `"uint8"` to `"uint64"`, `"float"`, `"decimal"`
 /// - `"date"`: a `Date`, in JSON a number of seconds since 2001-01-01
-/// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two such numbers
+/// - `"dateRange"`: a `ClosedRange<Date>`, in JSON an array of two dates
 /// - `"url"`, `"data"`, `"uuid"`: texts that `URL`, `Data` in base64 and `UUID` are decoded from
-/// - `"any"`: any value, null, or nothing
+/// - `"any"`: any value or null; the field may also be missing
 /// - `{"enum": ["a", "b"]}`: an enum with these raw values, texts or whole numbers
 /// - `{"array": <field>}`
 /// - `{"dictionary": <field>}`: an object with any keys
@@ -32,7 +32,7 @@ public struct Shape: Sendable {
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var nameIndex: Int
-        /// If the type is a whole number: its size in bits.
+        /// The size in bits of a type for whole numbers; not used for other types.
         var integerBits = 64
     }
 
@@ -83,8 +83,8 @@ public struct Shape: Sendable {
         to parent: Int,
         path: String
     ) throws(Fault) {
-        let first = nodes.count
-        nodes[parent].children = first..<first + tape.childCount(object)
+        let firstNodeIndex = nodes.count
+        nodes[parent].children = firstNodeIndex..<firstNodeIndex + tape.childCount(object)
         guard nodes[parent].children.upperBound <= Self.nodesMax else {
             throw Fault(path: path, reason: "too many fields")
         }
@@ -98,7 +98,7 @@ public struct Shape: Sendable {
         }
         for (offset, field) in declaredFields.enumerated() {
             let fieldPath = path.isEmpty ? field.name : "\(path).\(field.name)"
-            try setNode(first + offset, tape, at: field.value, path: fieldPath)
+            try setNode(firstNodeIndex + offset, tape, at: field.value, path: fieldPath)
         }
     }
 
@@ -142,20 +142,20 @@ public struct Shape: Sendable {
             try setNode(nodeIndex, tape, at: index, path: path)
             nodes[nodeIndex].isOptional = true
         case ("enum", .array):
-            let first = names.count
+            let firstNameIndex = names.count
             var rawValues: [[UInt8]] = []
-            var (isStrings, isNumbers) = (true, true)
+            var (areStrings, areNumbers) = (true, true)
             tape.forEachElement(of: index) { element in
-                isStrings = isStrings && tape[element].kind == .string
-                isNumbers = isNumbers && tape.integer(element) != nil
-                rawValues.append(isStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
+                areStrings = areStrings && tape[element].kind == .string
+                areNumbers = areNumbers && tape.integer(element) != nil
+                rawValues.append(areStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
             }
-            guard isStrings || isNumbers, !rawValues.isEmpty else {
+            guard areStrings || areNumbers, !rawValues.isEmpty else {
                 throw Fault(path: path, reason: "an enum is a list of strings, or of whole numbers")
             }
             names.append(contentsOf: rawValues)
-            nodes[nodeIndex].kind = isStrings ? .enumeration : .numberEnumeration
-            nodes[nodeIndex].children = first..<names.count
+            nodes[nodeIndex].kind = areStrings ? .enumeration : .numberEnumeration
+            nodes[nodeIndex].children = firstNameIndex..<names.count
         case ("array", _), ("dictionary", _):
             guard nodes.count < Self.nodesMax else { throw Fault(path: path, reason: "too many fields") }
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: -1))

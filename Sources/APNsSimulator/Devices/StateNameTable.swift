@@ -53,11 +53,11 @@ struct StateNameTable: ~Copyable {
         for key in Self.nameKeys {
             if let value = tape.member(key, of: 0), tape[value].kind == .string { return tape.string(value) }
         }
-        var first: String?
+        var firstText: String?
         tape.forEachMember(of: 0) { _, value in
-            if first == nil, tape[value].kind == .string { first = tape.string(value) }
+            if firstText == nil, tape[value].kind == .string { firstText = tape.string(value) }
         }
-        return first ?? ""
+        return firstText ?? ""
     }
 
     /// Hashes content with a variant of FNV-1a that takes eight bytes at a time. Two different contents may have equal

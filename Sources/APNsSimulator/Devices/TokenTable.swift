@@ -7,7 +7,7 @@ import Numbers
 /// `tokenStorage`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
 /// unknown token.
 struct TokenTable {
-    /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
+    /// The number of bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenByteCount = 80
 
     enum Owner: Equatable {

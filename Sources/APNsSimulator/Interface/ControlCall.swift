@@ -7,11 +7,11 @@ struct ControlCall: Sendable {
     var query: HTTPQuery
     var body: [UInt8]
 
-    /// Reads the body, which must be a JSON object.
+    /// Reads the body with a closure. Throws if the body is not a JSON object.
     func readBody<Value>(
-        _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
+        _ read: (borrowing JSONTape) throws(SimulatorError) -> Value
     ) throws(SimulatorError) -> Value {
-        let result = self.body.withUnsafeBytes { bytes -> Result<Value, SimulatorError> in
+        let result = body.withUnsafeBytes { bytes -> Result<Value, SimulatorError> in
             var tape = JSONTape()
             do throws(JSONTape.Fault) {
                 try tape.read(bytes)
@@ -22,7 +22,7 @@ struct ControlCall: Sendable {
                 return .failure(SimulatorError(.invalidRequest, "body: not an object"))
             }
             do throws(SimulatorError) {
-                return .success(try body(tape))
+                return .success(try read(tape))
             } catch {
                 return .failure(error)
             }
@@ -30,12 +30,12 @@ struct ControlCall: Sendable {
         return try result.get()
     }
 
-    /// Reads the body, if there is one. Otherwise returns `defaultValue`.
+    /// Reads the body with a closure if the call has a body; otherwise returns `defaultValue`.
     func readBodyIfPresent<Value>(
         default defaultValue: Value,
-        _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
+        _ read: (borrowing JSONTape) throws(SimulatorError) -> Value
     ) throws(SimulatorError) -> Value {
-        self.body.isEmpty ? defaultValue : try readBody(body)
+        body.isEmpty ? defaultValue : try readBody(read)
     }
 
     func requiredQueryItem(_ name: String) throws(SimulatorError) -> String {
@@ -43,7 +43,8 @@ struct ControlCall: Sendable {
         return value
     }
 
-    /// Returns the value of a query item. Throws if the value is not a whole number, or is negative.
+    /// Returns the value of a query item, or `defaultValue` if the item is missing. Throws if the value is not a whole
+    /// number, or is negative.
     func queryNumber(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return defaultValue }
         guard let value = Int(text), value >= 0 else {
@@ -74,7 +75,8 @@ extension JSONTape {
         return value
     }
 
-    /// Returns a whole number that fits the given type; nil if the property is missing or null.
+    /// Returns a whole number; nil if the property is missing or null. Throws if the number does not fit the type
+    /// `Number`.
     func optionalInteger<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int
@@ -84,7 +86,8 @@ extension JSONTape {
         return number
     }
 
-    /// Throws if the request's object has a property that is not in the list.
+    /// Throws if the request's object has a property that `names` does not contain. The error says `problem`, and names
+    /// the property.
     func rejectProperties(except names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)

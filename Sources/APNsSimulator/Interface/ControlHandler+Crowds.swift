@@ -20,17 +20,17 @@ extension ControlHandler {
                 phoneCount: count
             )
             crowd.audiences = try tape.optionalStrings("audiences", of: 0) ?? []
-            if let word = try tape.optionalString("environment", of: 0) {
-                guard let environment = Environment(rawValue: word) else {
+            if let environmentName = try tape.optionalString("environment", of: 0) {
+                guard let environment = Environment(rawValue: environmentName) else {
                     throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
                 }
                 crowd.environment = environment
             }
-            if let word = try tape.optionalString("identifiers", of: 0) {
-                guard let identifiers = CompactCrowd.IdentifierForm(rawValue: word) else {
+            if let formName = try tape.optionalString("identifiers", of: 0) {
+                guard let identifierForm = CompactCrowd.IdentifierForm(rawValue: formName) else {
                     throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
                 }
-                crowd.identifierForm = identifiers
+                crowd.identifierForm = identifierForm
             }
             crowd.frequentUpdatesEveryNthPhone = try tape.optionalInteger("frequentEvery", of: 0) ?? 0
             guard crowd.frequentUpdatesEveryNthPhone >= 0 else {

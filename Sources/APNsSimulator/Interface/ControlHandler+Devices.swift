@@ -155,7 +155,8 @@ extension ControlHandler {
     }
 
     /// Reads the start of one activity from its item in the body's list `activities`. If the item lacks a property, the
-    /// start gets the property of the body itself. Without such a list, all properties are those of the body.
+    /// start gets the property of the body itself. If the body has no list `activities`, all properties are those of
+    /// the body.
     ///
     /// - Parameters:
     ///   - index: the item's index on the tape; 0, the index of the body, if the body has no list `activities`.

@@ -5,7 +5,7 @@ extension ControlHandler {
         return Self.jsonObject { faults.write(to: &$0) }
     }
 
-    /// Replaces all faults of one service. A field that the request does not name gets its default: no fault.
+    /// Replaces all faults of one service, and returns them. A fault that the request does not name is off.
     func putFaults(_ call: ControlCall, of service: SimulatedService = .push) async throws(SimulatorError) -> [UInt8] {
         let faults = try call.readBody { tape throws(SimulatorError) in try Faults(tape) }
         try await simulator.setFaults(faults, of: service)

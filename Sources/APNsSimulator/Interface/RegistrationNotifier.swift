@@ -16,11 +16,12 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastReaderIdentifier = 0
         var waitingReaders: [Int: WaitingReader] = [:]
-        /// Readers whose deadline passed while they were not in `waitingReaders`. `awaitRegistrations` removes its
-        /// reader from this set. There are two cases:
+        /// Readers whose deadline passed while they were not in `waitingReaders`, for one of two reasons:
         /// - The reader had been woken, or had not needed to wait.
         /// - `awaitRegistrations` had not added the reader to `waitingReaders` yet. It then returns at once and adds
         ///   nothing, because no later timeout would wake the reader.
+        ///
+        /// `awaitRegistrations` removes its reader from this set.
         var identifiersPastDeadline: Set<Int> = []
     }
 
@@ -30,7 +31,7 @@ final class RegistrationNotifier: Sendable {
     /// of `Simulator.withDevices`, a service thread calls `notify` again if the number has changed.
     let notifiedRegistrationCount = Atomic<Int>(0)
 
-    /// Wakes each reader if its cursor differs from `registrationCount`, the number of registrations posted so far.
+    /// Wakes each reader whose cursor differs from `registrationCount`, the number of registrations posted so far.
     ///
     /// Call this method only from a closure of `SharedDeviceModel.withModel`. Such closures run one after the other, so
     /// the last call has the newest number.
@@ -55,7 +56,7 @@ final class RegistrationNotifier: Sendable {
     }
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
-    /// returns true. If `waitingReadersMax` readers already wait, returns false at once.
+    /// returns true. If the reader must wait, but `waitingReadersMax` readers wait already, returns false at once.
     func awaitRegistrations(since cursor: Int, timeoutMilliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastReaderIdentifier += 1

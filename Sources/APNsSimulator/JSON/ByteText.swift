@@ -59,8 +59,8 @@ func isEqual(_ bytes: UnsafeRawBufferPointer, _ literal: StaticString) -> Bool {
     return memcmp(start, literal.utf8Start, bytes.count) == 0
 }
 
-/// Whether both have the same bytes. The cores' `hasSameBytes(as:)` does the same, but the simulator imports no core:
-/// it must find the errors of the worker.
+/// Whether two buffers have the same bytes. The cores' `hasSameBytes(as:)` does the same, but the simulator imports no
+/// core: it must find the errors of the worker.
 @inline(__always)
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }

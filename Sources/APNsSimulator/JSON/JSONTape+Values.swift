@@ -48,7 +48,7 @@ extension JSONTape {
         }
     }
 
-    /// Counts the keys of an object or the elements of an array.
+    /// Returns the number of an object's keys, or of an array's elements.
     func childCount(_ container: Int) -> Int {
         var count = 0
         if self[container].kind == .object {
@@ -122,8 +122,8 @@ extension JSONTape {
         }
     }
 
-    /// Returns a whole number in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` reads an `Int`. Returns
-    /// nil if the value is not a whole number or does not fit.
+    /// Returns a whole number in any notation (`3`, `3.0`, `30e-1`), as `JSONDecoder` reads an `Int`. Returns nil if
+    /// the value is not a whole number or does not fit an `Int64`.
     func integer(_ index: Int) -> Int64? {
         guard self[index].kind == .number else { return nil }
         if let plain = plainInteger(index) { return plain }
@@ -134,7 +134,8 @@ extension JSONTape {
         return double(index).flatMap { Int64(exactly: $0) }
     }
 
-    /// Returns a whole number of at most 18 digits that has no decimal point and no exponent; else nil.
+    /// Returns a whole number of at most 18 digits that has no decimal point and no exponent. Returns nil for any other
+    /// number.
     private func plainInteger(_ index: Int) -> Int64? {
         let raw = bytes(index)
         guard raw.first == UInt8(ascii: "-") else { return parseUnsignedDecimal(raw) }
@@ -166,18 +167,20 @@ func isSameJSON(
         return true
     case (.array, .array):
         guard left.childCount(leftIndex) == right.childCount(rightIndex) else { return false }
-        var (one, other) = (leftIndex + 1, rightIndex + 1)
-        while one < Int(left[leftIndex].nextIndex) {
-            guard isSameJSON(left, at: one, right, at: other) else { return false }
-            (one, other) = (Int(left[one].nextIndex), Int(right[other].nextIndex))
+        var (leftElement, rightElement) = (leftIndex + 1, rightIndex + 1)
+        while leftElement < Int(left[leftIndex].nextIndex) {
+            guard isSameJSON(left, at: leftElement, right, at: rightElement) else { return false }
+            (leftElement, rightElement) = (Int(left[leftElement].nextIndex), Int(right[rightElement].nextIndex))
         }
         return true
     case (.string, .string):
         return left.string(leftIndex) == right.string(rightIndex)
     case (.number, .number):
-        if let one = left.integer(leftIndex), let other = right.integer(rightIndex) { return one == other }
-        guard let one = left.double(leftIndex), let other = right.double(rightIndex) else { return false }
-        return one == other
+        if let leftInteger = left.integer(leftIndex), let rightInteger = right.integer(rightIndex) {
+            return leftInteger == rightInteger
+        }
+        guard let leftNumber = left.double(leftIndex), let rightNumber = right.double(rightIndex) else { return false }
+        return leftNumber == rightNumber
     default:
         return false
     }

@@ -110,7 +110,7 @@ struct JSONScanner {
     var isAtEnd: Bool { offset == text.count }
 
     mutating func readValue(into tape: inout JSONTape) throws(JSONTape.Fault) {
-        var openContainerNumber: UInt32 = 0  // the innermost open container, counted from 1; 0: none
+        var openContainerNumber: UInt32 = 0  // 1 plus the index of the innermost open container; 0: none
         var depth = 0
         while true {
             skipSpace()
@@ -169,14 +169,14 @@ struct JSONScanner {
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
     }
 
-    /// Closes a container. Returns one more than the index of the container around it; 0: it is the outermost one.
+    /// Closes a container. Returns 1 plus the index of the container around it, or 0 if it is the outermost container.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].nextIndex
         tape.closeContainer(index, end: offset)
         return parent
     }
 
-    /// Reads a complete scalar, or the opening of a container. Returns true for a container.
+    /// Reads a complete scalar, or the opening bracket of a container. Returns whether it is a container.
     private mutating func beginValue(into tape: inout JSONTape, parent: UInt32) throws(JSONTape.Fault) -> Bool {
         guard offset < text.count else { throw .unexpectedEnd }
         switch text[offset] {

@@ -13,7 +13,8 @@ import Glibc
 ///   4. Otherwise the token becomes the token in use.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
-    /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.
+    /// The shortest time between two changes of a connection's token. APNs responds with 429 to a change before this
+    /// time is over.
     static let tokenChangeIntervalMillisecondsMin: Int64 = 20 * 60_000
 
     enum Phase {
@@ -26,8 +27,8 @@ struct ConnectionAuthentication: ~Copyable {
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
     private var currentTokenByteCount = 0
-    /// How often a token was verified, with or without success. The token in use is not verified again.
-    /// ``ServiceStatistics/tokenVerificationCount`` is the sum of all connections.
+    /// How often a token was verified on this connection, with or without success. The token in use is not verified
+    /// again. ``ServiceStatistics/tokenVerificationCount`` is the sum over all connections.
     private(set) var verificationCount = 0
 
     init() {
@@ -83,9 +84,9 @@ struct ConnectionAuthentication: ~Copyable {
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
     ) -> SimulatedResponse {
-        if case .bound(let boundToken, let since) = phase {
+        if case .bound(let boundToken, let sinceMilliseconds) = phase {
             guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
-            guard nowMilliseconds - since >= Self.tokenChangeIntervalMillisecondsMin else {
+            guard nowMilliseconds - sinceMilliseconds >= Self.tokenChangeIntervalMillisecondsMin else {
                 return .tooManyProviderTokenUpdates
             }
         }

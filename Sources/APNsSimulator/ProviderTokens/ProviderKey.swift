@@ -42,7 +42,7 @@ final class VerifyingKey {
     let environment: Environment?
     private let key: OpaquePointer
 
-    /// - Parameter pem: a public key, or a `.p8`.
+    /// - Parameter pem: the PEM text of a public key, or of the private key in a `.p8` file.
     init(pem: String, keyId: String, teamId: String, environment: Environment?) throws(ProviderKeyError) {
         self.keyId = keyId
         self.teamId = teamId

@@ -1,9 +1,9 @@
 /// A verified provider token (RFC 7519, in Apple's form).
 struct ProviderToken {
-    /// The longest token. Longer ones are refused without being read, because each connection has a buffer of this size
-    /// for its token.
+    /// The maximum number of bytes of a token. A longer token is refused and not read, because each connection has a
+    /// buffer of this size for its token.
     static let bytesMax = 2_048
-    /// How long ago a token may have been issued, and how far in the future its time of issue may be.
+    /// How long ago a token may have been issued, and also how far in the future its time of issue may be.
     static let ageSecondsMax: Int64 = 3_600
 
     /// Index of the key among the service's keys.
@@ -16,7 +16,8 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies everything except the age. A connection checks the age at each request, because the age grows.
+    /// Verifies everything of a token except its age. A connection checks the age at each request, because the age
+    /// grows.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],

@@ -1,7 +1,7 @@
 /// APNs' checks of broadcasts and of channel management, in this order: path, method, repeated headers, provider token,
 /// other headers, body, app, channel. Apple does not document which fault is reported if a request has several.
 enum ChannelRequestHandler {
-    /// Makes all checks of a broadcast that do not need the device model.
+    /// Makes all checks of a broadcast that do not need the device model. Returns the first fault, or `success`.
     static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> SimulatedResponse
     {
         let head = slot.pointee.head
@@ -19,7 +19,8 @@ enum ChannelRequestHandler {
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
-    /// Makes all checks of a request to the management service that do not need the device model.
+    /// Makes all checks of a request to the management service that do not need the device model. Returns the first
+    /// fault, or `success`.
     static func validateManagementRequest(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape)
         -> SimulatedResponse
     {
@@ -44,7 +45,7 @@ enum ChannelRequestHandler {
         if head.hasDuplicateField { return .badRequestParams }
         switch head.authorizationResponse {
         case .success: break
-        // Apple's reasons for channels do not include these two, so use the general reason about tokens.
+        // Apple's reasons for channels do not include these two reasons, so use the general reason about tokens.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorizationResponse
         }
@@ -94,8 +95,8 @@ enum ChannelRequestHandler {
         return appIndex
     }
 
-    /// Sends a broadcast to a channel, or returns why APNs refuses it.
-    static func handleBroadcast(
+    /// Sends a broadcast to a channel and returns `success`, or returns why APNs refuses the broadcast.
+    static func publishBroadcast(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,
         model: inout DeviceModel,
@@ -120,9 +121,9 @@ enum ChannelRequestHandler {
         )
     }
 
-    /// Carries out a request to the management service, or returns why APNs refuses it. Writes the status and body of a
-    /// success, and the id of a created channel, into the slot.
-    static func handleManagementRequest(
+    /// Carries out a request to the management service and returns `success`, or returns why APNs refuses the request.
+    /// On success, writes the status and body of the response, and the id of a created channel, into the slot.
+    static func carryOutManagementRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,
         model: inout DeviceModel,

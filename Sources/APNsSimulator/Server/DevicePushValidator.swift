@@ -6,7 +6,7 @@ enum DevicePushValidator {
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
-    /// Makes all checks that do not need the device model. Returns the first fault, or `success`.
+    /// Makes all checks of a device push that do not need the device model. Returns the first fault, or `success`.
     static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedResponse {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
@@ -32,7 +32,8 @@ enum DevicePushValidator {
         return .success
     }
 
-    /// Checks the topic and the device token against the known apps and tokens.
+    /// Checks the topic and the device token against the known apps and tokens. The returned reference is that of
+    /// `checkToken`; for a refused topic, it is -1.
     ///
     /// A topic without the suffix `.push-type.liveactivity` is not for Live Activities. With such a topic, a known
     /// token of a Live Activity gets `DeviceTokenNotForTopic`.

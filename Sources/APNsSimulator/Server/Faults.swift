@@ -41,8 +41,8 @@ public struct Faults: Sendable, Equatable {
     /// Whether the requests of ``resetShare`` and ``noResponseShare``, and those on half-open connections, are
     /// processed: their pushes then reach the phones.
     public var requestsWithoutResponseTakeEffect = true
-    /// The shares apply to this many valid requests of each thread, the first ones after the faults are set. Later
-    /// requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
+    /// On each thread, the shares apply only to this many valid requests after the faults are set. Later requests are
+    /// processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var requestsSubjectToFaultsMax: Int?
     /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
     /// 9113, section 8.1).
@@ -60,7 +60,7 @@ public struct Faults: Sendable, Equatable {
     /// - The connection already had this many requests when the fault was set. Then none of its later requests is
     ///   processed.
     public var goAwayUnprocessedRequests = 0
-    /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
+    /// The GOAWAY that a connection gets after ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
     /// ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
     /// A connection is cut when it has had this many requests; 0: never. The simulator closes the connection without a
@@ -124,7 +124,7 @@ public struct Faults: Sendable, Equatable {
         return nil
     }
 
-    /// The shares of valid requests that get a fault: the key at the control port, the property, and what these
+    /// The shares of valid requests that get a fault: the key on the control interface, the property, and what these
     /// requests get. A request gets at most one of these faults, or one of ``reasonShares``, so all these shares
     /// together are at most 1. ``informationalShare`` is independent of them.
     static var requestShares: [(key: StaticString, path: WritableKeyPath<Faults, Double>, handling: RequestHandling)] {
@@ -213,7 +213,7 @@ struct FaultSampler {
     let connectionFaults: ConnectionFaults
     private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
     private let earlyHintsThreshold: UInt64
-    /// How many more requests the shares apply to.
+    /// How many more requests the shares apply to; `Int.max`: no limit.
     private var remainingRequestCount: Int
 
     init(_ faults: Faults) {
@@ -243,7 +243,7 @@ struct FaultSampler {
         return .processed
     }
 
-    /// Decides at random whether a response begins with the status 103 (early hints). Returns whether it does.
+    /// Decides at random whether a 103 (Early Hints) precedes the next response. Returns whether it does.
     func sampleEarlyHints(_ random: inout SplitMix64) -> Bool {
         earlyHintsThreshold > 0 && random.next() >> 32 < earlyHintsThreshold
     }

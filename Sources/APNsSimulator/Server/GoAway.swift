@@ -1,14 +1,14 @@
 /// A GOAWAY frame (RFC 9113 §6.8) for the connections of a service.
 public struct GoAway: Sendable, Equatable {
-    /// The error code: 0 is NO_ERROR, others are in RFC 9113 §7. Any 32 bits are accepted.
+    /// The error code: 0 is NO_ERROR, others are in RFC 9113 §7. Any 32-bit number is allowed.
     public var errorCode: UInt32 = 0
     /// The `reason` in the debug data, usually a word of Apple's table; empty: no debug data.
     public var reason = "Shutdown"
     /// The last stream that gets a response: 0 or an odd number. Nil: the last stream that has arrived.
     ///
-    /// If a later stream has arrived already, the GOAWAY is false: its push may have reached a phone, but the GOAWAY
-    /// says that it was not processed, so the client sends it again. To make a true GOAWAY that leaves requests
-    /// unprocessed, use ``Faults/goAwayUnprocessedRequests``.
+    /// If a later stream has arrived already, the GOAWAY is false: the push on that stream may have reached a phone,
+    /// but the GOAWAY says that it was not processed, so the client sends it again. To make a true GOAWAY that leaves
+    /// requests unprocessed, use ``Faults/goAwayUnprocessedRequests``.
     public var lastStreamIdentifier: Int32?
     /// The time between a first GOAWAY, which is only a notice, and the final GOAWAY; 0: only the final GOAWAY is sent.
     /// The notice names the stream 2^31-1, so it excludes no stream. Until the final GOAWAY, the client can open

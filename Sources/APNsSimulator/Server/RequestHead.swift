@@ -3,7 +3,7 @@ import Glibc
 /// The contents of a request's header section. Each field is checked when it arrives. The texts that later checks need
 /// are in `RequestMemory`; here are only their lengths.
 struct RequestHead {
-    /// The fields that may occur only once.
+    /// A set of header fields. Each of these fields may occur only once in a request.
     struct FieldSet: OptionSet {
         let rawValue: UInt16
         static let authorization = FieldSet(rawValue: 1)
@@ -22,7 +22,7 @@ struct RequestHead {
         case unknown
         /// The path of a push to a device, but without a token: `/3/device/` or `/3/device`.
         case deviceWithoutToken
-        /// The token in the path is not an even number of hexadecimal digits, or is far too long.
+        /// The token in the path is not an even number of hexadecimal digits, or is too long for `RequestMemory`.
         case deviceWithMalformedToken
         /// Sends a push to a device: `/3/device/<token>`.
         case device
@@ -59,7 +59,7 @@ struct RequestHead {
     var expirationSeconds: Int64 = -1
     var tokenByteCount = 0
     var topicByteCount = 0
-    /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
+    /// The length of `apns-id`, or of `apns-request-id` in a request about channels; 0 if the request has no valid id.
     var identifierByteCount = 0
     var bundleIdByteCount = 0
     var channelByteCount = 0
@@ -114,7 +114,8 @@ struct RequestHead {
         return false
     }
 
-    /// Notes that the request has this field. Returns whether this is the first field with its name.
+    /// Notes that the request has this field. Returns true for the first field with its name. For any further one, sets
+    /// `hasDuplicateField` and returns false.
     private mutating func noteIfFirst(_ field: FieldSet) -> Bool {
         guard seenFields.insert(field).inserted else {
             hasDuplicateField = true
@@ -195,16 +196,16 @@ struct RequestHead {
         } else if let rest = Self.rest(of: value, after: apps),
             let slash = rest.firstIndex(of: UInt8(ascii: "/"))
         {
-            let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
+            let pathEnd = UnsafeRawBufferPointer(rebasing: rest[slash...])
             let bundle = UnsafeRawBufferPointer(rebasing: rest[..<slash])
-            if isEqual(word, "/channels") { setBundleId(bundle, path: .channels, memory: memory) }
-            if isEqual(word, "/all-channels") { setBundleId(bundle, path: .channelList, memory: memory) }
+            if isEqual(pathEnd, "/channels") { setBundleId(bundle, path: .channels, memory: memory) }
+            if isEqual(pathEnd, "/all-channels") { setBundleId(bundle, path: .channelList, memory: memory) }
         }
     }
 
     private mutating func setBundleId(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
-        // A bundle id that is too long for the memory is kept as an empty one. An empty one belongs to no app.
+        // A bundle id that is too long for the memory is kept as an empty one, which belongs to no app.
         bundleIdByteCount = memory.write(bundle, in: RequestMemory.bundleByteRange)
         self.path = path
     }

@@ -15,7 +15,7 @@ struct RequestSlot {
     var responseByteCount = 0
     var sentResponseBytes = 0
     var response = SimulatedResponse.success
-    /// The status of the response if it is `success`: 201 for a created channel, 204 for a deleted one, else 200.
+    /// The HTTP status if `response` is `success`: 201 for a created channel, 204 for a deleted channel, else 200.
     var successStatus = SuccessStatus.ok
     /// The body of a response that describes or lists channels. A list may be longer than the request's memory.
     var managementResponseBody: [UInt8] = []
@@ -52,7 +52,7 @@ struct RequestSlab: ~Copyable {
         for block in memoryBlocks { block.deallocate() }
     }
 
-    /// Takes a free slot; nil if all slots are in use.
+    /// Takes and returns a free slot; nil if all slots are in use.
     mutating func allocate() -> UnsafeMutablePointer<RequestSlot>? {
         guard usedSlotCount < slotsMax else { return nil }
         if firstFreeSlot == nil { addChunk() }

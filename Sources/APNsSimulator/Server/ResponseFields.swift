@@ -35,7 +35,7 @@ final class ResponseFields {
         fields.deallocate()
     }
 
-    /// Returns the fields of the response to a device push, valid until the next call.
+    /// Returns the fields of the response to a device push. They are valid until this object makes the next fields.
     func makeFields(
         _ response: SimulatedResponse,
         identifier: UnsafeRawBufferPointer,
@@ -48,7 +48,8 @@ final class ResponseFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// Returns the fields of a response about a broadcast or a channel, valid until the next call.
+    /// Returns the fields of a response about a broadcast or a channel. They are valid until this object makes the next
+    /// fields.
     func makeFields(
         _ response: SimulatedResponse,
         _ status: SuccessStatus,
@@ -65,7 +66,8 @@ final class ResponseFields {
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 
-    /// Returns the fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
+    /// Returns the fields of a 103 (RFC 8297), which precedes the response. They are valid until this object makes the
+    /// next fields.
     func makeEarlyHintsFields() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHintsStatusField
         return UnsafeMutableBufferPointer(start: fields, count: 1)
@@ -112,6 +114,6 @@ final class ResponseFields {
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
 let responseBodyStarts: [[UInt8]] = SimulatedResponse.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
-/// Like `responseBodyStarts`, for `ServiceUnavailable` about broadcasts and channels: there Apple's page writes the
-/// reason as two words.
+/// The start of the body for `ServiceUnavailable` in a response about broadcasts or channels. Apple's page about
+/// channels writes this reason as two words.
 let channelServiceUnavailableBodyStart = Array("{\"reason\":\"Service Unavailable\"".utf8)

@@ -1,5 +1,6 @@
 extension ServerConnection {
-    /// Carries out a broadcast or a request to the management service.
+    /// Carries out a broadcast or a request to the management service, and returns the response. Counts a success in
+    /// the statistics.
     func processChannelRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,
@@ -8,14 +9,14 @@ extension ServerConnection {
         let isBroadcast = slot.pointee.head.path == .broadcast
         let response = server.setup.sharedModel.withModel { model in
             isBroadcast
-                ? ChannelRequestHandler.handleBroadcast(
+                ? ChannelRequestHandler.publishBroadcast(
                     slot,
                     teamId: teamId,
                     model: &model,
                     tape: &server.tape,
                     nowMilliseconds: nowMilliseconds
                 )
-                : ChannelRequestHandler.handleManagementRequest(
+                : ChannelRequestHandler.carryOutManagementRequest(
                     slot,
                     teamId: teamId,
                     model: &model,

@@ -44,8 +44,9 @@ extension ServerConnection {
         if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
-    /// Tells the device model that the client may have lost the latest responses. If the client then sends one of these
-    /// pushes again and its alert rings twice, this is perhaps no fault of the client (``SenderFaultCounts``).
+    /// Tells the device model that the client may have lost the latest responses to pushes; does nothing on a
+    /// connection to the management service. If the client then sends one of these pushes again and its alert rings
+    /// twice, this is perhaps no fault of the client (``SenderFaultCounts``).
     func noteLostResponses() {
         guard service == .push else { return }
         let nowMilliseconds = server.simulatedWallMilliseconds
@@ -62,7 +63,7 @@ extension ServerConnection {
         if stopsReading { stream?.pauseReading() }
     }
 
-    /// Closes the connection without GOAWAY and without TLS's close_notify.
+    /// Closes the connection without GOAWAY and without TLS's close_notify. Does nothing if the connection is closed.
     func closeWithoutCloseNotify() {
         guard phase != .closed else { return }
         server.statistics.cutConnectionCount += 1
@@ -101,14 +102,14 @@ extension ServerConnection {
         // From now on, streams above `lastStreamIdentifier` must not be processed. nghttp2 ignores these streams only
         // after it has sent the frame. Before that, `beginProcessing` refuses them.
         goAwayLastStreamIdentifier = lastStreamIdentifier
-        let data = goAway.debugData
+        let debugData = goAway.debugData
         nghttp2_submit_goaway(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
             lastStreamIdentifier,
             goAway.errorCode,
-            data,
-            data.count
+            debugData,
+            debugData.count
         )
     }
 }

@@ -38,7 +38,7 @@ final class ServerConnection {
     /// Whether the connection must be cut when the present call of nghttp2 returns. An earlier cut would free the
     /// session that nghttp2 still uses.
     var isCutDue = false
-    /// The final GOAWAY, which is sent when the grace time (``GoAway/graceMilliseconds``) is over; nil: none.
+    /// The final GOAWAY, if it waits for the end of the grace time (``GoAway/graceMilliseconds``); else nil.
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
@@ -225,10 +225,10 @@ final class ServerConnection {
     private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
         if server.sampleEarlyHints(service) {
-            let head = server.responseFields.makeEarlyHintsFields()
+            let hints = server.responseFields.makeEarlyHintsFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
-            let stream = slot.pointee.streamIdentifier
-            nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)
+            let streamIdentifier = slot.pointee.streamIdentifier
+            nghttp2_submit_headers(session, flags, streamIdentifier, nil, hints.baseAddress, hints.count, nil)
             server.statistics.informationalResponseCount += 1
         }
         guard !slot.pointee.head.concernsChannels, service == .push else { return submitChannelResponse(slot, session) }
@@ -311,7 +311,7 @@ final class ServerConnection {
         nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), &entry, 1)
     }
 
-    /// Ends the connection, with TLS's close_notify.
+    /// Ends the connection, with TLS's close_notify. Does nothing if the connection is closed.
     func close() {
         guard phase != .closed else { return }
         freeSession()
@@ -331,15 +331,15 @@ final class ServerConnection {
         pendingGoAway = nil
     }
 
-    /// Passes nghttp2's frames to `stream`, which writes them to the socket at the iteration's end.
+    /// Passes nghttp2's frames to `stream`, and ends `stream` after the last frame. Does nothing if half open.
     func send() {
         guard let session, let stream, !isHalfOpen else { return }
         while stream.pendingOutputBytes < Stream.highWaterBytes {
-            var data: UnsafePointer<UInt8>?
-            let count = nghttp2_session_mem_send(session, &data)
+            var frameBytes: UnsafePointer<UInt8>?
+            let count = nghttp2_session_mem_send(session, &frameBytes)
             guard count >= 0 else { return close() }
             if count == 0 { break }
-            stream.write(UnsafeRawBufferPointer(start: data, count: count))
+            stream.write(UnsafeRawBufferPointer(start: frameBytes, count: count))
         }
         if nghttp2_session_want_read(session) == 0, nghttp2_session_want_write(session) == 0 {
             stream.shutDownAfterFlush()

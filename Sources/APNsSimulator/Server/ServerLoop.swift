@@ -55,7 +55,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Refuses further work. The caller must still run the work that was posted before.
+    /// Refuses further work. The caller must still take and run the work that was posted before.
     func close() {
         state.withLock { $0.isClosed = true }
     }
@@ -64,7 +64,7 @@ final class Mailbox: Sendable {
 /// One thread of the simulator. It serves both of Apple's services (pushes, and the management of channels), and owns
 /// its connections, their requests in flight and the delayed responses.
 final class ServerLoop {
-    /// How far the simulated clock may be ahead of the real one: ten years.
+    /// How far the simulated clock may be ahead of the real one: ten years, more than a simulation needs.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
 
     let loop: EventLoop
@@ -125,13 +125,13 @@ final class ServerLoop {
             : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
-    /// Decides at random whether the response to the present request begins with the status 103 (early hints).
+    /// Decides at random whether a 103 (Early Hints) precedes the next response. Returns whether it does.
     func sampleEarlyHints(_ service: SimulatedService) -> Bool {
         service == .push
             ? faultSampler.sampleEarlyHints(&random) : managementFaultSampler.sampleEarlyHints(&random)
     }
 
-    /// Listens on an address. Distributes connections over the threads, round robin.
+    /// Listens on an address, and returns the port. Distributes the accepted connections over the threads, round robin.
     func listen(on address: SocketAddress, for service: SimulatedService, threadMailboxes: [Mailbox])
         throws(SystemError)
         -> UInt16
@@ -190,7 +190,7 @@ final class ServerLoop {
         return statistics
     }
 
-    /// Logs a push or a broadcast, if there is a log.
+    /// Logs a push or a broadcast. Does nothing for other requests, or if there is no push log.
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ result: LoggedPushResult) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
@@ -217,7 +217,7 @@ final class ServerLoop {
         for connection in connections.values { connection.becomeHalfOpen(stopsReading: stopsReading) }
     }
 
-    /// Runs the queued work, closes the listeners and all connections, and ends the event loop of this thread.
+    /// Closes the listeners, runs the queued work, closes all connections, and ends the event loop of this thread.
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()

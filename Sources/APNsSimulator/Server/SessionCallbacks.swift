@@ -2,8 +2,8 @@ import CNghttp2
 import Glibc
 
 // nghttp2 calls the functions below with the connection as user data. The connection owns the session, and deletes the
-// session before the connection itself is freed. So the unretained reference is always valid. A request's slot is the
-// user data of its stream.
+// session before the connection itself is freed. So the unretained reference to the connection is always valid. A
+// request's slot is the user data of its stream.
 
 /// Makes the callbacks of a server's session; nil if memory is exhausted.
 func makeSessionCallbacks() -> OpaquePointer? {
@@ -27,8 +27,8 @@ private func connection(_ userData: UnsafeMutableRawPointer?) -> Unmanaged<Serve
 }
 
 @inline(__always)
-private func slot(_ session: OpaquePointer?, _ stream: Int32) -> UnsafeMutablePointer<RequestSlot>? {
-    nghttp2_session_get_stream_user_data(session, stream)?.assumingMemoryBound(to: RequestSlot.self)
+private func slot(_ session: OpaquePointer?, _ streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
+    nghttp2_session_get_stream_user_data(session, streamIdentifier)?.assumingMemoryBound(to: RequestSlot.self)
 }
 
 private func headersBegan(
@@ -37,25 +37,25 @@ private func headersBegan(
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let frame, let connection = connection(userData) else { return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue }
-    let stream = frame.pointee.hd.stream_id
+    let streamIdentifier = frame.pointee.hd.stream_id
     return connection._withUnsafeGuaranteedRef { connection in
         // Headers after the body (trailers) are ignored.
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
             connection.slotBeingRead = nil
             return 0
         }
-        guard let slot = connection.beginRequest(streamIdentifier: stream) else {
+        guard let slot = connection.beginRequest(streamIdentifier: streamIdentifier) else {
             connection.server.statistics.refusedStreamCount += 1
             nghttp2_submit_rst_stream(
                 session,
                 UInt8(NGHTTP2_FLAG_NONE.rawValue),
-                stream,
+                streamIdentifier,
                 NGHTTP2_REFUSED_STREAM.rawValue
             )
             connection.slotBeingRead = nil
             return 0
         }
-        nghttp2_session_set_stream_user_data(session, stream, slot)
+        nghttp2_session_set_stream_user_data(session, streamIdentifier, slot)
         connection.slotBeingRead = slot
         return 0
     }
@@ -88,12 +88,12 @@ private func headerReceived(
 private func dataChunkReceived(
     _ session: OpaquePointer?,
     _ flags: UInt8,
-    _ stream: Int32,
+    _ streamIdentifier: Int32,
     _ data: UnsafePointer<UInt8>?,
     _ count: Int,
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
-    guard let slot = slot(session, stream) else { return 0 }
+    guard let slot = slot(session, streamIdentifier) else { return 0 }
     let receivedBytes = slot.pointee.receivedBodyBytes
     slot.pointee.receivedBodyBytes = receivedBytes + count
     let body = slot.pointee.memory[RequestMemory.bodyByteRange]
@@ -106,7 +106,7 @@ private func dataChunkReceived(
         nghttp2_submit_rst_stream(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
-            stream,
+            streamIdentifier,
             NGHTTP2_ENHANCE_YOUR_CALM.rawValue
         )
     }
@@ -129,11 +129,11 @@ private func frameReceived(
 
 private func streamClosed(
     _ session: OpaquePointer?,
-    _ stream: Int32,
+    _ streamIdentifier: Int32,
     _ code: UInt32,
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
-    guard let slot = slot(session, stream) else { return 0 }
+    guard let slot = slot(session, streamIdentifier) else { return 0 }
     connection(userData)?
         ._withUnsafeGuaranteedRef { connection in
             if connection.slotBeingRead == slot { connection.slotBeingRead = nil }
@@ -145,7 +145,7 @@ private func streamClosed(
 /// Copies the next part of a response's body from its slot to the frame that nghttp2 writes.
 func copyResponseBody(
     _ session: OpaquePointer?,
-    _ stream: Int32,
+    _ streamIdentifier: Int32,
     _ buffer: UnsafeMutablePointer<UInt8>?,
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>?,
@@ -171,11 +171,11 @@ private func copyNextPart(
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>
 ) -> Int {
-    let sent = slot.pointee.sentResponseBytes
-    let count = min(length, response.count - sent)
+    let sentBytes = slot.pointee.sentResponseBytes
+    let count = min(length, response.count - sentBytes)
     UnsafeMutableRawBufferPointer(start: buffer, count: count)
-        .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sent..<sent + count]))
-    slot.pointee.sentResponseBytes = sent + count
-    if sent + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+        .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sentBytes..<sentBytes + count]))
+    slot.pointee.sentResponseBytes = sentBytes + count
+    if sentBytes + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return count
 }

@@ -9,7 +9,7 @@ enum AudienceScript: Int, CaseIterable {
     /// Reads and changes an audience's hash.
     case audience
 
-    /// The texts of the scripts, by their raw values. They are made once, because putting in all constants takes
+    /// The texts of the scripts, by the scripts' raw values. They are made once, because putting in all constants takes
     /// milliseconds.
     static let luaSources = allCases.map(\.luaSource)
 
@@ -73,7 +73,7 @@ enum AudienceScript: Int, CaseIterable {
         ("IS_DEMOTED", Int64(StoredAdmissionBits.isDemotedBit)),
         // The two priorities that a budget can grant.
         ("LOW_PRIORITY", Int64(PushPriority.low)), ("HIGH_PRIORITY", Int64(PushPriority.high)),
-        // Byte 22 of a fan-out in the hash (`StoredFanout`).
+        // The parts of byte 22 of a fan-out in the hash: a bit, and the factor of a number (`StoredFanout`).
         ("IS_FINISHED", Int64(StoredFanout.isFinishedBit)),
         ("IS_FINISHED_MODULUS", 2 * Int64(StoredFanout.isFinishedBit)),
         ("BROADCAST_COUNT_FACTOR", StoredFanout.broadcastCountFactor),

@@ -11,8 +11,8 @@ extension AudienceSession {
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // The result says whether the connection is still open. Here it is always open: nothing has closed it since
-        // this reply arrived.
+        // The unused result says whether the connection is still open. Here it is always open: nothing has closed it
+        // since this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         guard let call = outstandingCalls.oldest else { return }
         switch call.kind {
@@ -20,7 +20,7 @@ extension AudienceSession {
             guard let directory = reply.bytesIfStringOrNull else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             _ = outstandingCalls.removeOldest()
-            entryAppender.handleDirectory(directory, call.appendIndex)
+            entryAppender.receiveDirectory(directory, call.appendIndex)
         default:
             guard let audienceReply = parseReply(reply, of: call.kind, from: reader) else {
                 return handleProtocolViolation(on: connection)
@@ -52,7 +52,7 @@ extension AudienceSession {
             } else if element.kind == .integer, let result = EntryAppendResult(rawValue: element.integer) {
                 connection.resetReconnectPause()
                 if let call = outstandingCalls.removeOldest() {
-                    entryAppender.handleAppendResult(call.appendIndex, result)
+                    entryAppender.continueAppend(call.appendIndex, after: result)
                 }
             } else {
                 return handleProtocolViolation(on: connection)
@@ -87,8 +87,8 @@ extension AudienceSession {
         }
     }
 
-    /// Closes the connection, because this reply does not fit the oldest call. Replies and calls may be out of step,
-    /// and then later calls would get wrong replies too.
+    /// Fails the oldest call and closes the connection, because a reply does not fit this call. Replies and calls may
+    /// be out of step, and then later calls would get wrong replies too.
     private func handleProtocolViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         handleFailureOfOldestCall(error)

@@ -95,8 +95,8 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Calls the script `arrange` for the page of the entry at this index. The script makes the page if it is missing.
-    /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
+    /// Calls the script `arrange` for the page of the entry at this index of ``EntryAppendTable``. The script makes the
+    /// page if it is missing. Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
     func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(index)
@@ -169,7 +169,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Single calls
 
-    /// Reads a page or a directory.
+    /// Writes the Redis command that reads a page or a directory.
     func issueGet(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
@@ -199,7 +199,7 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a call as a Redis command of its own.
+    /// Writes a call as a Redis command of its own, after all calls that were collected.
     ///
     /// - Parameter bytesMax: the maximum length of all arguments together, without RESP's additions.
     private func write(

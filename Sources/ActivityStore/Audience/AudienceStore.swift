@@ -54,7 +54,7 @@ public final class AudienceStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects, and connects again after each loss, until `close`. Call this method once.
+    /// Connects, and connects again after each loss of a connection, until `close` is called. Call this method once.
     public func connect() { redis.connect() }
 
     /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
@@ -70,11 +70,12 @@ public final class AudienceStore {
     /// The counts since the store was made.
     public var counters: AudienceStoreCounters { entryAppender.counters }
 
-    /// The number of calls that have no reply yet. It includes the connections' own commands, and the calls that the
-    /// store itself makes to read directories and to rearrange pages.
+    /// The number of calls that have no reply yet. The connections' own commands count too, and so do the calls that
+    /// the store itself makes to read directories and to rearrange pages.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
-    /// Writes a call, or collects it for a Redis command that is written at the end of the iteration at the latest.
+    /// Writes a call, or collects it for a Redis command that is written at the end of the iteration at the latest. If
+    /// the result is not `issued`, nothing is written, and no reply or failure follows.
     ///
     /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster each
     /// call is a command of its own.
@@ -127,8 +128,8 @@ extension RedisClient {
 }
 
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all values of the call are within their limits. The entry of an append is not checked here, but when it
-    /// is written.
+    /// Whether all values of the call are within their limits. An append's entry is not checked here:
+    /// `EntryAppendTable` checks it when it encodes the entry.
     fileprivate var isWithinBounds: Bool {
         switch self {
         case .admit(let admission):

@@ -6,8 +6,8 @@ import Redis
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
-    /// The maximum length of all arguments together. Usually `callsMax` is reached first, because most checkpoints have
-    /// about a hundred bytes.
+    /// The maximum length of all arguments together, in bytes. Usually the batch reaches `callsMax` first, because most
+    /// checkpoints have about a hundred bytes.
     private static let argumentBytesMax = 16_384
     /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
     /// each of the three arguments.
@@ -29,8 +29,8 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether this checkpoint may be added. If not, the caller must first write the batch, because the batch is for
-    /// another audience or has no room. An empty batch accepts any checkpoint.
+    /// Whether a checkpoint with this text, of this audience, may be added. If not, the batch has no room, or is for
+    /// another audience. Then the caller must first write and empty it. An empty batch accepts any checkpoint.
     func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.byteCountWithoutText + text.count <= Self.argumentBytesMax
@@ -53,7 +53,7 @@ struct CheckpointBatch: ~Copyable {
         count += 1
     }
 
-    /// The maximum length of the Redis command, without the part that names the script.
+    /// The maximum length of the Redis command in bytes, without the part that names the script.
     var commandBytesMax: Int {
         keyByteCount + argumentByteCount + RedisCommandWriter.operationNameBytesMax
             + 4 * RedisCommandWriter.argumentOverheadBytes

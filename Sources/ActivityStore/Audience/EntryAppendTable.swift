@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The appends under way (``EntryAppender``). If a member joins or leaves an audience, an append adds an entry about
-/// this to the member's page. The memory is allocated once.
+/// The appends under way (``EntryAppender``). If a member joins or leaves an audience, an append adds an entry that
+/// says so to the member's page. The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. A lane sends the appends of an iteration together, so it adds at most
     /// this many entries in one round trip. The table allocates 0.7 MiB for them.
@@ -74,8 +74,8 @@ struct EntryAppendTable: ~Copyable {
         case outOfBounds
     }
 
-    /// Adds an append that has not been sent. Copies the hash tag of the segment's keys and the encoded entry into the
-    /// table.
+    /// Adds an append whose entry has not been sent. Copies the hash tag of the segment's keys and the encoded entry
+    /// into the table.
     mutating func insert(
         tag: UInt64,
         app: UnsafeRawBufferPointer,

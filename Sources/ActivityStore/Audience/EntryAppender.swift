@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Adds the entry of a member that joins or leaves to the member's page. This is called an append. Its caller sees one
-/// call and one reply, but an append may need several steps:
+/// Adds the entry of a member that joins or leaves to the member's page. This work is called an append. Its caller
+/// makes one call and gets one reply, but an append may need several steps:
 ///
 /// 1. The lane sends the entry to the page that its cached directory names. (A directory lists the pages of one
 ///    segment.) Without a cached directory, the lane sends the entry to the segment's first page; a small segment has
@@ -70,8 +70,9 @@ final class EntryAppender: RedisHandler {
         return session.collectEntry(appendIndex, on: connection)
     }
 
-    /// Continues an append after the script `append` has replied: reports success, or makes the call of the next step.
-    func handleAppendResult(_ appendIndex: UInt16, _ result: EntryAppendResult) {
+    /// Continues an append after the script `append` has replied: reports that the entry was added, or makes the call
+    /// of the next step, or does both.
+    func continueAppend(_ appendIndex: UInt16, after result: EntryAppendResult) {
         switch result {
         case .refused:
             appendTable[appendIndex].phase = .readingDirectory
@@ -97,9 +98,10 @@ final class EntryAppender: RedisHandler {
         return session.issueGet(key, call, on: connection)
     }
 
-    /// Handles a directory of the member's segment: the reply to the call that reads the directory, or to the script
-    /// `arrange`.
-    func handleDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
+    /// Continues an append after the directory of the member's segment has come: the reply to the call that reads the
+    /// directory, or to the script `arrange`. Caches the directory. Then makes the call of the next step, ends an
+    /// append that already has its reply, or fails the append.
+    func receiveDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
         let hashTag = appendTable.hashTag(appendIndex)
         guard directoryCache.cacheDirectory(directory, hashTag: hashTag) else {
             return failAppend(appendIndex, RedisError(.foreignValue, "the value is not a directory of Causeway"))
@@ -133,15 +135,15 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole append if the connection did not accept the call of the next step: the call has no queue to wait
-    /// in. The core then begins the append again.
+    /// Fails the whole append if the connection did not accept the call of the next step, because there is no queue in
+    /// which this call could wait. The core then begins the append again.
     private func failAppendUnlessIssued(_ appendIndex: UInt16, _ issueResult: IssueResult) {
         if issueResult != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
         }
     }
 
-    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the caller
+    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the append's caller
     /// already has a reply (`arrangingAfterReply`).
     func failAppend(_ appendIndex: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[appendIndex]
@@ -157,7 +159,7 @@ final class EntryAppender: RedisHandler {
 
     // MARK: - Keys
 
-    /// Returns the key of the directory of the entry's segment. Valid until the next key is made.
+    /// Returns the key of the directory of the entry's segment. The bytes are valid until the next key is made.
     private func directoryKey(_ appendIndex: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(appendIndex)
         keyBuffer.copyMemory(from: hashTag)
@@ -165,7 +167,7 @@ final class EntryAppender: RedisHandler {
         return UnsafeRawBufferPointer(rebasing: keyBuffer[...hashTag.count])
     }
 
-    /// Returns the key of the entry's page. Valid until the next key is made.
+    /// Returns the key of the entry's page. The bytes are valid until the next key is made.
     private func pageKey(_ appendIndex: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(appendIndex)
         keyBuffer.copyMemory(from: hashTag)

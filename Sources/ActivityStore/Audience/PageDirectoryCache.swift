@@ -10,9 +10,9 @@ struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: enough for 32 audiences, each of which has 256 segments. A power of two,
     /// because the lowest bits of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of lower bounds in all cached directories together, 4 MiB. Before the cache exceeds this
-    /// number, it removes all directories except the newest one. In large audiences a page has about 200 members, so
-    /// the bounds are enough for about 200 million members.
+    /// The maximum number of lower bounds in all cached directories together; they take 4 MiB. Before the cache exceeds
+    /// this number, it removes all directories except the newest one. In large audiences a page has about 200 members,
+    /// so the bounds are enough for about 200 million members.
     static let boundsMax = 1 << 20
 
     private struct CachedDirectory {
@@ -27,8 +27,8 @@ struct PageDirectoryCache: ~Copyable {
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the bounds of the page to which a member's position belongs. For a segment that is not in the cache, the
-    /// bounds include all positions, because a small segment has only one page.
+    /// Returns the bounds of the page to which a member's position belongs, as far as the cache knows. For a segment
+    /// that is not in the cache, the bounds include all positions, because a small segment has only one page.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
@@ -51,7 +51,7 @@ struct PageDirectoryCache: ~Copyable {
     /// Caches a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
     /// bound is 0. There are at most ``PageLimits/pagesMax`` bounds, and none if Redis has no directory.
     ///
-    /// - Returns: false if the bytes are not a valid directory.
+    /// - Returns: false, without a change, if the bytes are not a valid directory.
     mutating func cacheDirectory(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value

@@ -15,8 +15,9 @@ enum PageLimits {
     static let largePageGrowthBytes = 8_192
     /// How many bytes Redis adds to a string of a page's length: a header (`sdshdr16`) and a zero byte at the end.
     static let stringOverheadBytes = 6
-    /// The length above which a page is rearranged, in bytes. A higher limit would stop the server for too long:
-    /// splitting a page of this length already takes 0.4 ms. With a lower limit, a round would have to read more pages.
+    /// The length above which a page is rearranged, in bytes. With a higher limit, a split would stop the server for
+    /// too long: splitting a page of this length already takes 0.4 ms. With a lower limit, a round would have to read
+    /// more pages.
     static let unarrangedPageBytesMax = 4 * largePageGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, if it is still longer after its outdated entries were removed. A
     /// page that is not split has room to grow: this length is 30 % below the length at which it is rearranged again.
@@ -48,7 +49,7 @@ enum PageLimits {
     /// no older entry should still arrive.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns the length up to which a page of this length can grow before Redis must reserve more memory for it.
+    /// Returns the length up to which a page that has `pageBytes` bytes can grow before Redis must reserve more memory.
     static func capacityBytes(forPageBytes pageBytes: Int) -> Int {
         let blockBytes = pageBytes + stringOverheadBytes
         let growthBytes =

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// The sizes of the calls of the script `audience`.
+/// How many arguments the calls of the script `audience` have, and how long they are.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     /// The call's kind, the number of its arguments with the operation's name, and the maximum length of all arguments
     /// together without this name, in bytes.
@@ -155,7 +155,8 @@ enum StoredFanout {
     static let broadcastCountFactor: Int64 = 2
 }
 
-/// How the script `audience` stores finished broadcasts: like finished ranges, but under indexes that no range has.
+/// How the script `audience` stores the counts of finished broadcasts: like those of finished ranges, but under indexes
+/// that no range has.
 enum StoredBroadcastCounts {
     /// Returns the number that Redis stores for a broadcast in the place of a range's index. No range has this number,
     /// because the index of a range is at most 255.
@@ -183,12 +184,12 @@ enum StoredCounts {
     static let timeByteCount = 6
     static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
 
-    /// Returns the number that stores a time: the milliseconds plus one; 0 for no time (-1).
+    /// Returns the number that stores a time: the milliseconds plus one; 0 if there is no time (`milliseconds` is -1).
     static func storedNumber(ofMilliseconds milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, MemberEntryFormat.millisecondsMax - 1)) + 1
     }
 
-    /// Reads counts and times; nil if the length is wrong.
+    /// Reads counts and times; nil if there are not exactly ``byteCount`` bytes.
     static func read(_ bytes: UnsafeRawBufferPointer) -> (counts: MemberOutcomeCounts, times: ResponseTimes)? {
         guard bytes.count == byteCount else { return nil }
         var counts = MemberOutcomeCounts()

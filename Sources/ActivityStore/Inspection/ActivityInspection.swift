@@ -29,8 +29,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data, this value may be
-        /// higher than the push's timestamp, because a record that is read again may raise it (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data, this number may be
+        /// higher than the push's timestamp, because a record that is read again may raise the number (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -60,10 +60,10 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
-    /// The last push that Redis allowed.
+    /// The last push that Redis allowed; nil if there was none.
     public private(set) var lastPush: LastPush?
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
-    /// one. Records that are read again after a loss of data raise it: see ``ActivityState/lastAssignedTimestamp``.
+    /// timestamp. ``ActivityState/lastAssignedTimestamp`` says which records raise this number.
     private(set) var lastAssignedTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil if the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -72,8 +72,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
     public private(set) var audiences: [AudienceDigest] = []
-    /// The audiences that the activity left, but whose pages may still list it: no worker has confirmed the departure
-    /// yet.
+    /// The audiences that the activity left, but whose pages may still list the activity: no worker has confirmed these
+    /// departures yet.
     public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if the
     /// activity's life has not begun (``ActivityState/hasLifeBegun``).
@@ -97,7 +97,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.followBitsInTokenByteCount
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdatesBit != 0
-        let phaseLetter = try readNewestVersion(&unread)
+        let phaseLetter = try readNewestVersionAndPhaseLetter(&unread)
         registeredAtMilliseconds = try unread.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
@@ -111,10 +111,12 @@ public struct ActivityInspection: Sendable, Equatable {
         try readHeldCommand(unread.renamed("held"), phaseLetter)
     }
 
-    /// Reads the newest version, its phase, and other numbers: bytes 8 to 44 of the value.
+    /// Reads bytes 8 to 44 of the value: the newest version, its phase, the last push, and other numbers.
     ///
     /// - Returns: the phase's letter in lower case.
-    private mutating func readNewestVersion(_ unread: inout InspectedField) throws(InspectionError) -> UInt8 {
+    private mutating func readNewestVersionAndPhaseLetter(
+        _ unread: inout InspectedField
+    ) throws(InspectionError) -> UInt8 {
         let digest = try unread.readNumber(byteCount: StoredDigest.byteCount)
         if digest > 0 { shownDigest = digest }
         let phaseByte = try unread.readByte()
@@ -131,13 +133,14 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnBit | StoredActivity.PhaseBit.ownTimestampBit
-        let letter = phaseLetter | 0x20
-        if phaseLetter != UInt8(ascii: "n") {
-            guard let phase = VersionPhase(letter: letter) else { throw unread.error }
-            newestVersion = NewestVersion(version: version, isEnd: phaseLetter < UInt8(ascii: "a"), phase: phase)
+        // An upper-case letter says that the version is an end. The bit 0x20 makes it a lower-case letter.
+        let letter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnBit | StoredActivity.PhaseBit.ownTimestampBit
+        let lowerCaseLetter = letter | 0x20
+        if letter != UInt8(ascii: "n") {
+            guard let phase = VersionPhase(letter: lowerCaseLetter) else { throw unread.error }
+            newestVersion = NewestVersion(version: version, isEnd: letter < UInt8(ascii: "a"), phase: phase)
         }
-        return letter
+        return lowerCaseLetter
     }
 
     /// Reads the parts that only few values have: about a retired token, a 429 and a start.
@@ -189,7 +192,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - What a policy's pace permits now
 
-    /// Returns how often the spacing is doubled now, because APNs responded with 429.
+    /// Returns how often the spacing is doubled now because of 429s.
     public func spacingDoublingCount(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int {
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
         let undoneDoublingCount = (nowMilliseconds &- throttledAtMilliseconds) / pace.throttleRecoveryMilliseconds

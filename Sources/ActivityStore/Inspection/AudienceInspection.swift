@@ -11,7 +11,7 @@ public struct AudienceInspection: Sendable, Equatable {
     /// The audience's newest version that was admitted to be sent.
     public struct AdmittedVersion: Sendable, Equatable {
         public let version: Version
-        /// The digest of the state that members show after this version.
+        /// The digest of the state that members show after the push of this version.
         public let digest: UInt64
         public let isEnd: Bool
         public let isStart: Bool
@@ -21,14 +21,14 @@ public struct AudienceInspection: Sendable, Equatable {
         public let expirationSeconds: Int64
     }
 
-    /// The progress of a version's fan-out: which ranges are finished, and with which counts.
+    /// The progress of a version's fan-out: which of its ranges are finished, and how many members had each outcome.
     public struct Fanout: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
         /// The indexes of the finished ranges.
         public internal(set) var finishedRanges: Set<Int> = []
-        /// The sum over the finished ranges.
+        /// How many members had each outcome, summed over the finished ranges.
         public internal(set) var counts = MemberOutcomeCounts()
         public internal(set) var times = ResponseTimes()
 
@@ -55,9 +55,9 @@ public struct AudienceInspection: Sendable, Equatable {
     public private(set) var admittedVersion: AdmittedVersion?
     /// The version of the newest start; nil if no start was admitted.
     public private(set) var newestStart: Version?
-    /// The progress of the last versions, in the order of their admission.
+    /// The fan-outs of the last versions, in the order of their admission.
     public private(set) var fanouts: [Fanout] = []
-    /// The last checkpoints, in the order of the ranges.
+    /// The last checkpoint of each range that has one, in the order of the ranges.
     public private(set) var rangeCheckpoints: [RangeCheckpoint] = []
     private var budgetFullAtMilliseconds: Int64 = 0
     private var frequentBudgetFullAtMilliseconds: Int64 = 0
@@ -153,7 +153,7 @@ extension AudienceInspection.AdmittedVersion {
 }
 
 extension AudienceInspection.Fanout {
-    /// Reads the progress of the next version.
+    /// Reads the progress of the next version in the field `l`.
     ///
     /// - Parameters:
     ///   - field: the unread part of the field `l`. The version's bytes are read from it.

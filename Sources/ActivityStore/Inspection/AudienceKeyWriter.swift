@@ -34,7 +34,8 @@ public struct AudienceKeyWriter: Sendable {
         return bounds
     }
 
-    /// Returns the beginning of all keys of a segment. Without a segment, returns the key of the audience's hash.
+    /// Returns the bytes with which all keys of a segment begin. If `segment` is nil, returns the key of the audience's
+    /// hash.
     private func keyBeginning(segment: UInt8?) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let byteCount = buffer.withUnsafeMutableBytes { buffer in

@@ -76,9 +76,9 @@ struct InspectedHash {
         fields[name].map { InspectedField(name: name, bytes: $0[...]) }
     }
 
-    /// Reads a device's token for an attributes type. The hash's field `t` has the time of the registration and the
-    /// beginning of the token, and the field `u` has the rest of a long token. After an unregistration, and after the
-    /// token was retired, there is a time but no token.
+    /// Reads a device's token for an attributes type, and when it was registered. The hash's field `t` has this time
+    /// and the beginning of the token, and the field `u` has the rest of a long token. After an unregistration, and
+    /// after the token was retired, there is a time but no token.
     func readToken(
         ofAttributesType attributesType: String
     ) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
@@ -118,10 +118,10 @@ struct InspectedField {
     var unreadBytes: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(partName: name) }
 
-    /// Returns the unread bytes under another name. Errors then report this name.
+    /// Returns the unread bytes as a field with another name, which later errors report.
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
-    /// Reads a part of this many bytes; throws if fewer are left.
+    /// Reads the next `count` bytes as a part with this name; throws an error if fewer bytes are left.
     mutating func readPart(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
         let part = InspectedField(name: name, bytes: bytes.prefix(count))
         guard part.bytes.count == count else { throw part.error }

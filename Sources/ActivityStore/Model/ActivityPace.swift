@@ -51,8 +51,8 @@ public struct ActivityPace: Hashable, Sendable {
         return max(pace.spacingMilliseconds, min(doubledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Records a 429: doubles the spacing once more, up to the longest spacing. A push doubles the spacing at most
-    /// once, even if its 429 is reported several times.
+    /// Records a 429, and returns true: doubles the spacing once more, up to the longest spacing. A push doubles the
+    /// spacing at most once, even if its 429 is reported several times.
     ///
     /// - Returns: false if this 429 was recorded before, so that nothing changes.
     mutating func noteThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
@@ -72,7 +72,7 @@ public struct ActivityPace: Hashable, Sendable {
 }
 
 extension Policy.Bucket {
-    /// Returns how many pushes are left now in this bucket, if the bucket will be full at `fullAtMilliseconds`.
+    /// Returns how many pushes are left now in a bucket that will be full at `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
         // The scripts decide the same: search for `decision: pushes left`.
         var pushesLeftCount = pushes
@@ -84,15 +84,17 @@ extension Policy.Bucket {
         return pushesLeftCount
     }
 
-    /// Returns the latest time at which a bucket can be full: the time that an empty bucket needs, of this policy or of
-    /// the policy whose bucket fills most slowly (``longestFillSeconds``). A stored time is later only after a policy
-    /// got faster refills, or after the clock was set back. Such a time is cut to the returned one. Otherwise the
-    /// bucket would stay empty for longer than its refills take.
+    /// Returns the latest time at which a bucket will be full: now, plus the time in which an empty bucket of this
+    /// policy fills, or in which the slowest bucket of any policy fills (``longestFillSeconds``). A stored time is
+    /// later only after a policy got faster refills, or after the clock was set back. Callers cut such a time to the
+    /// returned one. Otherwise the bucket would stay empty for longer than its refills take.
     func fullAtMillisecondsMax(nowMilliseconds: Int64) -> Int64 {
         // The scripts decide the same: search for `decision: budget`.
         nowMilliseconds + max(Int64(pushes) * intervalMilliseconds, 1_000 * Int64(longestFillSeconds))
     }
 
+    /// Returns when the bucket will be full after one more draw. Without the draw, it would be full at
+    /// `fullAtMilliseconds`.
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
         // The scripts decide the same: search for `decision: budget`.
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds

@@ -66,9 +66,9 @@ extension ActivityState {
 
     // MARK: - The order of versions
 
-    /// Returns why the order of versions refuses an update or an end (R11, R13). Returns nil if the command may become
-    /// the newest version. Also returns nil if the command repeats the newest version, and this version is not settled
-    /// yet.
+    /// Returns the verdict with which the order of versions refuses an update or an end (R11, R13). Returns nil if the
+    /// command may become the newest version. Also returns nil if the command repeats the newest version, and this
+    /// version is not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // The scripts decide the same: search for `decision: order of versions`.
         guard let newest = newestVersion else { return nil }
@@ -150,7 +150,7 @@ extension ActivityState {
         return true
     }
 
-    /// Returns how long the spacing still forbids a push; nil if the spacing is over.
+    /// Returns for how many milliseconds the spacing still forbids a push; nil if the spacing is over.
     private func findWaitMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         // The scripts decide the same: search for `decision: spacing`.
         let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
@@ -161,8 +161,8 @@ extension ActivityState {
 
     // MARK: - Timestamp, priority and budget
 
-    /// Makes the command the newest version, with the phase `sending`, and assigns its timestamp. Returns whether this
-    /// renews the expiry of the activity's key.
+    /// Makes the command the newest version, with the phase `sending`. Assigns a timestamp to its push, unless the
+    /// command repeats a version that is being sent. Returns whether the expiry of the activity's key is renewed.
     private mutating func beginSending(
         _ call: StateAdmission<[UInt8]>,
         isRepeated: Bool,
@@ -179,8 +179,8 @@ extension ActivityState {
         return renewsExpiry
     }
 
-    /// Decides the priority of a push that may be sent, and draws on the budget for priority 10. Writes both results
-    /// into the reply.
+    /// Decides the priority of a push that may be sent, and draws on the budget for priority 10. Writes the priority
+    /// and the pushes left into the reply.
     private mutating func draw(
         _ call: StateAdmission<[UInt8]>,
         nowMilliseconds: Int64,
@@ -230,15 +230,15 @@ extension ActivityState {
         // Redis has then allowed no record of the start to be sent since the loss.
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
-            // Redis has already allowed a record of this start to be sent.
+            // If both are one start, Redis has already allowed a record of it to be sent.
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether only `recordStart` made this start the newest version. Then the start is admitted like a new one, and
-        // begins a life. Exception: a token shows that the activity lives already.
+        // Whether only `recordStart` made this start the newest version. If so, the start is admitted like a new one,
+        // and begins a life. Exception: a token shows that the activity lives already.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
-            // A settled update has exactly the start's version, so the start counts as a repetition.
+            // A settled command has exactly the start's version, so the start counts as a repetition of this command.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
@@ -280,7 +280,7 @@ extension ActivityState {
     /// Stores the version of a start that is read again after a loss of data, and sends nothing (R25). Without this
     /// version, an older end that is also read again would end the life that this start began.
     mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // The activity has this start or a newer one.
+        // If the activity already has this start or a newer one, nothing changes.
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = newestVersion.map { $0 < version } ?? true
         // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
@@ -291,7 +291,7 @@ extension ActivityState {
             mayBeLaterLife: true,
             nowMilliseconds: nowMilliseconds
         )
-        // A start that is newer than the stored version, or the first version of all, becomes the newest version. It
+        // A start that is newer than the newest version, or is the first version of all, becomes the newest version. It
         // counts as settled.
         if isNewest {
             shownDigest = nil
@@ -349,7 +349,8 @@ extension ActivityState {
 
     // MARK: - Writing
 
-    /// Makes the command the newest version. If an older command is held and has no alert, removes the held command.
+    /// Makes the command the newest version, with this phase. If an older command is held and has no alert, removes the
+    /// held command.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if newestVersion != call.version || newestIsEnd != call.isEnd {
             if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }

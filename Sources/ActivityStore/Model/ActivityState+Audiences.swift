@@ -20,8 +20,8 @@ extension ActivityState {
     }
 
     /// Leaves all audiences, because APNs accepted the activity's end. Raises the stored time of the registration by a
-    /// millisecond. If the registration is read again, it is then `stale`, so it does not bring the activity back into
-    /// the audiences.
+    /// millisecond: if the registration is read again, it is then `stale`, and does not bring the activity back into
+    /// the audiences. Does nothing if the activity is in no audience.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedRegisteredAtMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
@@ -30,8 +30,8 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// Changes the audiences. Returns false, without a change, if the activity would have too many unconfirmed
-    /// departures (``StoreLimits/unconfirmedDeparturesMax``).
+    /// Changes the audiences that the activity is in, and returns true. Returns false, without a change, if the
+    /// activity would have too many unconfirmed departures (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
         let previousAudiences = audiences
         guard audiences.change(to: MemberAudiences.decodeDigests(list)) else { return false }

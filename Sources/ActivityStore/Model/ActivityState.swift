@@ -2,7 +2,8 @@ import LiveActivity
 
 /// What Redis stores about an activity, in the model of the scripts.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
-    /// The phase of the newest version. `admit.lua` has a letter for each phase, and more letters for held commands.
+    /// The phase of the newest version. `admit.lua` has a letter for each phase, and more letters for phases in which a
+    /// command is held.
     public enum VersionPhase: Sendable {
         case waiting
         case sending
@@ -78,7 +79,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         heldCommand.map { $0.version == newestVersion && $0.isEnd == newestIsEnd } ?? false
     }
 
-    /// Keeps a command until a token registers. Refuses a command that is not the newest version, or is settled.
+    /// Keeps a command until a token registers. Does not keep it, and replies with another verdict than `held`, if the
+    /// command is not the newest version or is settled, or if the activity has a token.
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -95,8 +97,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.held), .renewed)
     }
 
-    /// Stores a registration: its token, its audiences and whether it allows frequent updates. Refuses a registration
-    /// that is older than the stored one, or leads to too many unconfirmed departures.
+    /// Stores a registration: its token, its audiences and whether it allows frequent updates. Stores nothing if the
+    /// reply is `stale` or `full` (``StoreVerdict``).
     mutating func register(
         _ registration: TokenRegistration<[UInt8]>,
         allowsFrequentUpdates: Bool?,
@@ -152,17 +154,17 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Settles the version that, according to its registration, the app shows already. Redis has lost this version, has
-    /// never known it, or could not send it without a token.
+    /// Settles the version that the app shows already, as its registration says. Redis has lost this version, has never
+    /// known it, or could not send it without a token. Also raises the last assigned timestamp to this version's.
     ///
-    /// If this version is newer than the newest one, it becomes the newest, except in two cases:
+    /// If the shown version is newer than the newest one, it becomes the newest, except in two cases:
     /// - The newest version is an end. Only a start opens the activity again (R13).
     /// - Redis has allowed a push, and the last assigned timestamp is not below the shown version's. Then the app may
     ///   show this push by now. For example, the push reached the app after the registration was sent. Or the push had
     ///   a raised timestamp (R11), and the app reports this timestamp.
     ///
-    /// A held end stays held, also if the app shows its version or a newer one: the app shows an update, which never
-    /// supersedes an end (R13).
+    /// A held end stays held, even if the app shows the end's version or a newer one: the app shows an update, which
+    /// never supersedes an end (R13).
     private mutating func noteShownVersion(_ shownVersion: Version) {
         let mayShowLaterPush = lastSendAtMilliseconds > 0 && shownVersion.timestamp <= lastAssignedTimestamp
         let mayChangeNewest = !newestIsEnd && !mayShowLaterPush
@@ -183,15 +185,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         shownDigest = nil
     }
 
-    /// Forgets the held alert if it may have rung already: before Redis lost data, a registration that is now read
-    /// again may have released it (R25). No later command then gets this alert. If an older command is held only for
-    /// its alert, removes this command.
+    /// Forgets the held alert if it may have rung already: before Redis lost data, the registration that is now read
+    /// again may have released this alert (R25). No later command then gets the alert. If an older command is held only
+    /// for its alert, removes the older command.
     private mutating func forgetHeldAlert(releasedUntilMilliseconds: Int64) {
         guard let heldCommand, heldCommand.alertTimestamp <= releasedUntilMilliseconds / 1_000 else { return }
         if newestIsHeld { self.heldCommand?.hasAlert = false } else { self.heldCommand = nil }
     }
 
-    /// Removes the token and leaves all audiences, unless a later registration is stored.
+    /// Removes the token and leaves all audiences, unless a later registration or unregistration is stored.
     mutating func unregister(at milliseconds: Int64, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isStale = isOlder(milliseconds, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
@@ -252,7 +254,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return heldCommand == previousHeldCommand ? expiryChange : .renewed
     }
 
-    /// Lets the newest version be admitted again, if it was settled but never shown.
+    /// Lets the newest version be admitted again, if it was settled but never shown. Otherwise changes nothing.
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
         guard newestVersion == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
@@ -261,7 +263,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token. If the registration of a retired token is read again, this registration is `stale`.
+    /// Retires the token, and leaves all audiences. If the registration of the retired token is read again, this
+    /// registration is `stale`.
     ///
     /// - Returns: false, without a change, in three cases: the activity has no token; it has another token than
     ///   `retirement`; or the token was registered at `retirement.invalidAtMilliseconds` or later.
@@ -274,8 +277,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// Returns the 48 bits of a digest that are stored. Returns 1 instead of 0, because a stored 0 means that the state
-    /// is not known.
+    /// Returns the 48 bits of a digest that are stored (``StoredDigest``). Returns 1 instead of 0, because a stored 0
+    /// means that the state is not known.
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
@@ -292,8 +295,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Whether the activity's life has begun: a start or a token has come.
     ///
-    /// Former releases also stored a beginning when a command found no token. This beginning does not count. It can be
-    /// recognized: the activity has no start, no token and no time of a registration.
+    /// Former releases also stored a beginning when a command found no token. Such a beginning does not count. It can
+    /// be recognized: the activity has no start, no token and no time of a registration.
     var hasLifeBegun: Bool {
         // The scripts decide the same: search for `decision: eight hours`.
         pace != nil && (token != nil || start != nil || (registeredAtMilliseconds ?? 0) > 0)
@@ -303,14 +306,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// if a life has begun. (A new start begins another life in `admitStart`.)
     ///
     /// Usually the life begins now. But if the record is read again (R25), the life began earlier: when the record of
-    /// the token was written, or at the start's timestamp. (The token's own time does not count, because the phone's
-    /// clock may be wrong.)
+    /// the token was written, or at the start's timestamp. (The time in a registration does not count, because the
+    /// phone's clock may be wrong.)
     ///
     /// - Parameters:
     ///   - writtenAtMilliseconds: the earlier time; nil if the record is not read again. A time in the future does not
     ///     count, nor one longer ago than Redis keeps an activity.
-    ///   - mayBeLaterLife: whether the record may belong to a later life than the one that has begun. Then the later of
-    ///     both beginnings counts.
+    ///   - mayBeLaterLife: whether the record may belong to a later life than the one that has begun. If so, the later
+    ///     of both beginnings counts. If not, a life that has begun does not change.
     mutating func beginLife(writtenAtMilliseconds: Int64?, mayBeLaterLife: Bool, nowMilliseconds: Int64) {
         // The scripts decide the same: search for `decision: eight hours`.
         let earliestMilliseconds = nowMilliseconds - StoreLimits.activityExpiryMilliseconds
@@ -326,7 +329,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         pace?.beganAtMilliseconds = beganAtMilliseconds
     }
 
-    /// Stores a token, unless a later registration or unregistration is stored. Returns whether it did.
+    /// Stores a token, and returns true. If a later registration or unregistration is stored, changes nothing and
+    /// returns false.
     ///
     /// The first token begins the activity's life. A different token that is read again may belong to a later life
     /// whose start is too old to be read again.
@@ -370,7 +374,7 @@ public struct RetiredToken: Hashable, Sendable {
 }
 
 extension TokenRegistration<[UInt8]> {
-    /// Whether both have the same token. The time of the registration does not matter.
+    /// Whether both registrations have the same token, in the same environment. Their times do not matter.
     func isSameToken(as other: Self) -> Bool { token == other.token && environment == other.environment }
 
     func isRetired(by retirement: TokenRetirement<[UInt8]>, nowMilliseconds: Int64) -> Bool {

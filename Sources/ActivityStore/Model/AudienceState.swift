@@ -140,12 +140,12 @@ package struct AudienceState: Sendable {
         return makeSendReply(grant)
     }
 
-    /// Returns on how many channels the command is broadcast. A start is not broadcast, because a channel cannot start
-    /// activities.
+    /// Returns on how many channels a command is broadcast: on all of the audience's. A start is not broadcast, because
+    /// a channel cannot start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    /// Repeats the reply to an admitted command. Stores how many channels the audience has now, because one may have
-    /// been added or removed since.
+    /// Repeats the reply to an admitted command. Stores how many broadcasts the command has now, because a channel of
+    /// the audience may have been added or removed since.
     private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, nowMilliseconds: Int64)
         -> AudienceReply<[UInt8]>
     {
@@ -195,19 +195,24 @@ package struct AudienceState: Sendable {
             rangeCount: chooseRangeCountAndRemoveCheckpoints(call, nowMilliseconds: nowMilliseconds)
         )
         if call.requestsHighPriority {
-            if draw(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
+            if drawIfAllowed(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
                 grant.priority = PushPriority.high
             }
-            if draw(call.pace.frequentBudget, &frequentBudgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds)
-            {
-                grant.frequentUpdatesPriority = PushPriority.high
-            }
+            let hasDrawnFrequentBudget = drawIfAllowed(
+                call.pace.frequentBudget,
+                &frequentBudgetFullAtMilliseconds,
+                call,
+                nowMilliseconds: nowMilliseconds
+            )
+            if hasDrawnFrequentBudget { grant.frequentUpdatesPriority = PushPriority.high }
             grant.isDemoted = grant.priority == PushPriority.low || grant.frequentUpdatesPriority == PushPriority.low
         }
         return grant
     }
 
-    private func draw(
+    /// If the bucket has a push left for this command, draws it and returns true. Otherwise returns false, and lowers
+    /// `fullAtMilliseconds` if it is later than any empty bucket needs.
+    private func drawIfAllowed(
         _ bucket: Policy.Bucket,
         _ fullAtMilliseconds: inout Int64,
         _ call: AudienceAdmission<[UInt8]>,
@@ -232,10 +237,10 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But if one of the
-    /// last 64 versions is under way, the new version gets its number of ranges. Otherwise the ranges of the two
-    /// versions would overlap. Older versions do not count: they probably never finish, and would set the number for
-    /// hours.
+    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But if some of
+    /// the last 64 versions are under way, the command gets as many ranges as the newest of them. Otherwise ranges of
+    /// both versions would overlap. Older versions do not count: they probably never finish, and would set the number
+    /// for hours.
     ///
     /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
@@ -275,8 +280,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest admitted version. Nil if there is none, or if it is a start, which replaces no state that activities
-    /// show.
+    /// The newest admitted version. Nil if there is none, or if this version is a start, because a start replaces no
+    /// state that activities show.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
@@ -290,7 +295,8 @@ package struct AudienceState: Sendable {
         return reply
     }
 
-    /// Records a checkpoint if the range still has this claim.
+    /// Records a checkpoint if the range still has this claim. Otherwise replies `claimedByAnother`, or `claimLost` if
+    /// the range has no claim.
     private mutating func recordCheckpoint(
         _ range: SegmentRange,
         claim: UInt64,
@@ -299,11 +305,11 @@ package struct AudienceState: Sendable {
     ) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.claimedByAnother)
         reply.newestVersion = newestVersionForActivities
-        guard let state = ranges[range] else {
+        guard let rangeState = ranges[range] else {
             reply.verdict = .claimLost
             return reply
         }
-        guard state.claim == claim else { return reply }
+        guard rangeState.claim == claim else { return reply }
         ranges[range] = RangeState(claim: claim, checkpointText: text)
         renewExpiry(nowMilliseconds)
         reply.verdict = .settled
@@ -363,7 +369,7 @@ package struct AudienceState: Sendable {
         return fanouts.count - 1
     }
 
-    /// Returns the reply about a range or broadcast that is not counted. It says that all ranges are unfinished.
+    /// Returns the reply about a range or broadcast that is not counted. The reply says that all ranges are unfinished.
     private func makeUncountedReply(rangeCount: UInt16) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.finished)
         reply.unfinishedPartCount = Int(rangeCount)

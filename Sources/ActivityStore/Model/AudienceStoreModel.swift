@@ -59,9 +59,9 @@ public struct AudienceStoreModel: Sendable {
         app: [UInt8]
     ) {
         let key = AudienceKey(app: app, audience: audience)
-        var state = audiences[key] ?? AudienceState()
-        state.setChannel(channel, in: environment, nowMilliseconds: nowMilliseconds)
-        audiences[key] = state.expiresAtMilliseconds == nil ? nil : state
+        var audienceState = audiences[key] ?? AudienceState()
+        audienceState.setChannel(channel, in: environment, nowMilliseconds: nowMilliseconds)
+        audiences[key] = audienceState.expiresAtMilliseconds == nil ? nil : audienceState
     }
 
     /// Deletes everything, as `FLUSHALL` does.

@@ -5,7 +5,7 @@ import LiveActivity
 extension DeviceState {
     var encodedDepartures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
-    /// Changes the audiences that the device's registration for an attributes type names.
+    /// Changes the audiences that the device's registration for an attributes type names, and returns true.
     ///
     /// - Returns: false, without a change, if the device would have too many unconfirmed departures
     ///   (``StoreLimits/unconfirmedDeparturesMax``).

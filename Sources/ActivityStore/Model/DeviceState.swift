@@ -1,13 +1,13 @@
 import LiveActivity
 
 /// What Redis stores about a device in its hash, in the model of the scripts: push-to-start tokens, and the starts that
-/// wait for each.
+/// wait for each token.
 public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct AttributesTypeState: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
         /// The last token that was retired, because APNs called it dead or did not know it; nil if there is none. Only
-        /// a registration can bring it back.
+        /// a registration record can bring the token back.
         public internal(set) var retiredToken: RetiredToken?
         /// The held starts, oldest version first, one for each activity.
         public internal(set) var heldStarts: [Start] = []
@@ -25,14 +25,14 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// The audiences that the device left, but whose pages may still list it: no worker has confirmed the departure
-    /// yet.
+    /// The audiences that the device left, but whose pages may still list the device: no worker has confirmed these
+    /// departures yet.
     public internal(set) var formerAudiences: [UInt64] = []
-    /// The time of the last departure, UNIX milliseconds.
+    /// The time of the last departure, UNIX milliseconds; 0 if all departures are confirmed.
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
-    /// When the budget for starts will be full. A time in the past means that the budget is full.
+    /// When the budget for starts will be full, UNIX milliseconds. A time in the past means that the budget is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
     /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`; nil if there was no
     /// refund. A cut to `Policy.Bucket.fullAtMillisecondsMax` counts as a refund.
@@ -154,8 +154,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
 
-    /// Returns the token for a start, and draws on the budget for starts. Before this, stores the token that came with
-    /// the start, unless the token was retired last or a later registration is stored.
+    /// Returns the token for a start, and draws on the budget for starts. Draws nothing if there is no token
+    /// (`noToken`), or if the budget is empty (`wait`). First stores the token that came with the start, unless it is
+    /// the one that was retired last, or a later registration is stored.
     mutating func takeStartToken(
         _ type: String,
         _ bucket: Policy.Bucket,
@@ -215,7 +216,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.settled), .unchanged)
     }
 
-    /// Settles a held start, and may retire its token. The expiry of the device's key does not change.
+    /// Removes a held start that is finished, and may retire its token. The expiry of the device's key does not change.
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
         _ retirement: TokenRetirement<[UInt8]>?,

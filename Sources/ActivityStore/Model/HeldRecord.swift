@@ -1,8 +1,8 @@
 /// Reads the records of held commands, in the model of the scripts.
 enum HeldRecord {
-    /// Returns the number in a JSON field of a held command's record; nil if the record has no such field. Only the
-    /// fields before `aps` are searched: Causeway writes its own fields there (`CommandRecord`), and behind `aps` a
-    /// producer may use the same names.
+    /// Returns the number in a JSON field of a held command's record; nil if the record has no number in this field.
+    /// Only the fields before `aps` are searched: Causeway writes its own fields there (`CommandRecord`), and behind
+    /// `aps` a producer may use the same names.
     static func number(_ name: String, in record: [UInt8]) -> Int64? {
         let apsKey = record.firstRange(of: Array(#""aps":"#.utf8))
         let members = apsKey.map { record[..<$0.lowerBound] } ?? record[...]

@@ -8,7 +8,7 @@ public struct MemberAudiences: Hashable, Sendable {
 
     var isEmpty: Bool { currentDigests.isEmpty && formerDigests.isEmpty }
 
-    /// Changes the audiences.
+    /// Changes the audiences that the activity is in, and returns true.
     ///
     /// - Returns: false, without a change, if there would be too many unconfirmed departures
     ///   (``StoreLimits/unconfirmedDeparturesMax``).

@@ -32,7 +32,8 @@ struct SegmentState: Sendable {
             pages[bound] = PageState(lowerBound: bound, nextLowerBound: next)
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
-        let result = pages[bound]?.append(entry, bytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
+        let result = pages[bound]?
+            .append(entry, unarrangedBytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
         if result == .addedNeedsArranging {
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
@@ -89,10 +90,15 @@ struct PageState: Sendable {
             + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, bytesMax: Int, nowMilliseconds: Int64) -> EntryAppendResult {
+    /// Adds an entry. `unarrangedBytesMax` is the length above which the page must be arranged.
+    mutating func append(
+        _ entry: StoredEntry,
+        unarrangedBytesMax: Int,
+        nowMilliseconds: Int64
+    ) -> EntryAppendResult {
         entries.append(entry)
         let count = byteCount
-        if count > bytesMax { return .addedNeedsArranging }
+        if count > unarrangedBytesMax { return .addedNeedsArranging }
         let newCapacityBytes = PageLimits.capacityBytes(forPageBytes: count)
         // Raise the capacity only if the page fills more than half of the new capacity. Otherwise the script would make
         // the page longer: to reserve memory, it writes a byte at half of the new capacity (append.lua: Memory).
@@ -184,8 +190,8 @@ struct StoredEntry: Sendable {
     }
 
     /// The age above which an entry is removed from a page that is too long, counted from `changedAtMilliseconds`. An
-    /// older entry is not needed: either it says that the member left, or the member registered so long ago that the
-    /// registered token is dead.
+    /// older entry is not needed: it says that the member left, or its token was registered so long ago that the token
+    /// is dead.
     var ageMillisecondsMax: Int64 {
         if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
         return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax

@@ -163,11 +163,12 @@ public struct StoreModel: Sendable {
         return reply
     }
 
-    /// Returns what is stored under the key. If this has expired, removes it and returns nil.
+    /// Returns what is stored under the key; nil if nothing is. If what is stored has expired, removes it and returns
+    /// nil.
     private func findUnexpired<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
-        guard let state = states[key] else { return nil }
-        if let expiresAtMilliseconds = state.expiresAtMilliseconds, expiresAtMilliseconds > nowMilliseconds {
-            return state
+        guard let stored = states[key] else { return nil }
+        if let expiresAtMilliseconds = stored.expiresAtMilliseconds, expiresAtMilliseconds > nowMilliseconds {
+            return stored
         }
         states[key] = nil
         return nil

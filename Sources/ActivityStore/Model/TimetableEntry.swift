@@ -22,8 +22,8 @@ public struct TimetableEntry: Sendable, Equatable {
     /// The newest update, whose state a restart shows.
     private(set) var shownUpdate: CommandKeptForRestart<[UInt8]>?
 
-    /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``): letter, time, and how often workers have
-    /// claimed the life. The last number is always 0, because the model has no claims.
+    /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``): the letter of the kind, the time, and how
+    /// often workers have claimed the life. The last number is always 0, because the model has no claims.
     public var storedText: String {
         """
         \(kind.rawValue) \
@@ -40,7 +40,7 @@ public struct TimetableEntry: Sendable, Equatable {
     ) {
         switch event {
         case .endedOrUnlimited: life = nil
-        // These events do not change the life. The last line of this function stores the update that comes with
+        // Both events leave the life as it is. The last line of this function stores the update that comes with
         // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life after several claims, but the model has
         // no claims.
         case .updatedAfterEnd, .otherEndAdmitted: break
@@ -88,8 +88,8 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
-    /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same. (It also
-    /// delays the life's next claim. The model has no claims.)
+    /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same. (The
+    /// script also delays the life's next claim, but the model has no claims.)
     ///
     /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a
     ///   newer state, the restart must not be sent. The life then becomes due at once, so that a worker makes another

@@ -10,7 +10,7 @@
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–4 | when updates end, seconds: eight hours after the beginning; 0 if no start and no token has come. Former releases also stored a number when a command found no token. This number does not count: the value has no start, no token and no time of a registration |
+/// | 1–4 | when updates end, seconds: eight hours after the beginning; 0 if no start and no token has come. Former releases also stored a number when a command found no token. Such a number does not count. It can be recognized: the value has no start, no token and no time of a registration |
 /// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if the part about audiences follows |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
@@ -18,20 +18,20 @@
 /// | 15–20 | when Redis last allowed a push, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the budget for priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second, and a registration to the version that the app shows |
+/// | 40–44 | the last `aps.timestamp` that Redis assigned, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second, and a registration to the timestamp of the version that the app shows |
 /// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
 ///
-/// Bytes 40–44 are raised for phones: they ignore a push whose timestamp is below the last one, and pushes before the
-/// loss may have had higher timestamps than their commands (R11). Bytes 45–50 are raised for a registration that is
-/// read again: it is then stale, and brings back neither the token nor the audiences.
+/// Bytes 40–44 are raised because phones ignore a push whose timestamp is below that of the last push, and pushes
+/// before a loss of data may have had higher timestamps than their commands (R11). Bytes 45–50 are raised so that a
+/// registration that is read again is stale, and brings back neither the token nor the audiences.
 ///
 /// After the token come these parts, in this order, each only if it exists:
 ///
 /// | part | bytes |
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
-/// | the audiences | how many audiences the activity is in (1), how many it left without a confirmation (1), the digest of each (8) |
+/// | the audiences | how many audiences the activity is in (1), how many it left without a worker's confirmation (1), the digest of each (8) |
 /// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that Redis allowed to be sent (13); 14 bytes more until APNs accepts it |
@@ -39,8 +39,8 @@
 ///
 /// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp that
 /// Redis assigned to the start (5); and the claim of the record that may be sent (8). If Redis knows the start only
-/// from a record that was read again (R25), the bytes are `r`, the last assigned timestamp and zeros.
-/// ``AudienceList`` describes the digests of audiences.
+/// from a record that was read again (R25), the bytes are: `r`; the last assigned timestamp; and zeros instead of a
+/// claim. ``AudienceList`` describes the digests of audiences.
 ///
 /// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with this
 /// key fails. A value with a token of 160 hexadecimal digits and no further part has 130 bytes; the allocator gives it
@@ -56,8 +56,8 @@ enum StoredActivity {
     static let assignedTimestampByteOffset = 39
     static let registrationTimeByteOffset = 44
     static let tokenByteOffset = 50
-    /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is always far
-    /// lower. The bit is not in the byte of ``Flag``, because that byte has no free bit.
+    /// Added to the number of the token's bytes if an accepted alert follows the token. The number of bytes itself is
+    /// always far lower. The bit is not in the byte of ``Flag``, because that byte has no free bit.
     static let acceptedAlertFollowsBit = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFollowBit = 16_384
@@ -101,8 +101,9 @@ enum StoredActivity {
     }
 }
 
-/// The lowest 48 bits of a digest, as they are stored. If all are 0, 1 is stored, because a stored 0 means that the
-/// state is not known. Two different states have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest, as they are stored. If all these bits are 0, the number 1 is stored, because a
+/// stored 0 means that the state is not known. Two different states have the same 48 bits with a probability of 1 in
+/// 2.8 × 10¹⁴.
 enum StoredDigest {
     static let byteCount = 6
 

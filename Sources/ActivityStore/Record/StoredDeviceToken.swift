@@ -2,8 +2,8 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A token in a device's hash: a letter that says its environment and whether it is packed, then the token. An
-/// activity's value has a number instead of the letter.
+/// A token in a device's hash: a letter that says its environment and whether it is packed (``TokenForm``), then the
+/// token. An activity's value has a number instead of the letter.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is packed, two
 /// digits in a byte, which saves a fifth of a device's hash.
@@ -41,7 +41,7 @@ enum StoredDeviceToken {
     }
 
     /// Reads a token from a device's hash, and writes the original token to `destination`, which has room for twice
-    /// ``bytesMax``. Nil if the bytes are not a stored token.
+    /// ``bytesMax``. Returns nil if the bytes are not a stored token.
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
@@ -50,8 +50,8 @@ enum StoredDeviceToken {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// Reads a token whose form is stored apart from its bytes, as in an activity's value. Nil if `token` is empty or
-    /// too long.
+    /// Reads a token whose form is stored apart from its bytes, as in an activity's value. Writes the original token to
+    /// `destination`. Returns nil if `token` is empty or too long.
     static func decode(
         _ form: TokenForm,
         _ token: UnsafeRawBufferPointer,
@@ -72,8 +72,8 @@ enum StoredDeviceToken {
     /// digits; then the bytes at `destination` are meaningless.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
-        // The bitwise OR of the values of all digits. It is above 15 if any byte is no hexadecimal digit, because such
-        // a byte has the value 255.
+        // The bitwise OR of the values of all digits. It is above 15 if any byte is not a lower-case hexadecimal digit,
+        // because `value(of:)` returns 255 for such a byte.
         var combinedDigitBits: UInt8 = 0
         for index in 0..<(token.count / 2) {
             let high = value(of: token[index &* 2])

@@ -6,7 +6,7 @@ import LiveActivity
 /// - how many of these pushes are reserved for alerts and ends (2).
 enum StoredBucket {
     static let byteCount = 7
-    /// An hour: the slowest bucket gains one push an hour.
+    /// The longest time in which a bucket gains a push: an hour, because a policy refills at least one push an hour.
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
     /// Writes a bucket. A number outside its range is written as the nearest limit of the range.
@@ -18,7 +18,8 @@ enum StoredBucket {
         LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
-    /// The number of bytes of `Policy.Bucket.longestFillSeconds`, which follows a bucket of starts, and ends a pace.
+    /// The number of bytes of `Policy.Bucket.longestFillSeconds`. This number follows a bucket of starts, and is the
+    /// last part of a pace.
     static let longestFillByteCount = 4
 
     static func writeLongestFillSeconds(_ seconds: Int, to destination: UnsafeMutableRawPointer) {
@@ -31,7 +32,7 @@ enum StoredBucket {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
     }
 
-    /// Returns how many pushes are left in a bucket that will be full at the given time.
+    /// Returns how many pushes are left now in a bucket that will be full at `fullAtMilliseconds`.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
         // The scripts decide the same: search for `decision: pushes left`.
         let pushCount = clampedPushCount(bucket)
@@ -42,7 +43,7 @@ enum StoredBucket {
     }
 }
 
-/// A pace as the scripts read it. Its times are milliseconds, three bytes each, except the last.
+/// A pace as the scripts read it. Its times are milliseconds, three bytes each. Only the last part is in seconds.
 ///
 /// The parts are, in this order:
 /// - the spacing and the bucket ``Policy/budget`` (10 bytes);
@@ -58,7 +59,7 @@ enum StoredPace {
     static let frequentBudgetPartByteOffset = timeByteCount + StoredBucket.byteCount
     static let longestSpacingByteOffset = 2 * frequentBudgetPartByteOffset
     static let longestFillByteOffset = longestSpacingByteOffset + 2 * timeByteCount
-    /// An hour: the longest time that a policy may set here. It fits into three bytes.
+    /// The longest time that a policy may set for a spacing or a recovery: an hour. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
     /// Writes a pace. A number outside its range is written as the nearest limit of the range.

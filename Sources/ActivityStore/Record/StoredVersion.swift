@@ -15,7 +15,7 @@ enum StoredVersion {
         LittleEndian.write(version.sequence, byteCount: 8, to: destination + StoredActivity.secondsBytes)
     }
 
-    /// Reads a stored version; nil if the length is not a version's.
+    /// Reads a stored version; nil if there are not exactly ``byteCount`` bytes.
     static func read(_ stored: UnsafeRawBufferPointer) -> Version? {
         guard stored.count == byteCount else { return nil }
         return Version(
@@ -32,7 +32,7 @@ enum StoredVersion {
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
     static func isVersionText(_ text: UnsafeRawBufferPointer) -> Bool { readText(text) != nil }
 
-    /// Reads the text of a version; nil if the bytes are no such text.
+    /// Reads the text of a version; nil if the bytes are not the text of a version.
     static func readText(_ text: UnsafeRawBufferPointer) -> Version? {
         guard text.count == textByteCount,
             let timestamp = Decimal.parse(UnsafeRawBufferPointer(rebasing: text[..<timestampDigitCount])),

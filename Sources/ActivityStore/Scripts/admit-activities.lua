@@ -45,18 +45,19 @@ local function formatTime(time)
   return string.format('%0@TIME_DIGITS@.0f', math.min(math.max(time, 0), TIME_MAX))
 end
 
--- Writes fields of a device. A device may have any number of attributes types, but `unpack` returns at most about 8,000
--- values. So more than 1,000 values are written with several commands.
-local function writeFields(changes, lifetime)
+-- Writes fields of a device, and renews the expiry of its key. `changes` has a field, its value, the next field, and so
+-- on. A device may have any number of attributes types, but `unpack` returns at most about 8,000 values. So more than
+-- 1,000 values are written with several commands.
+local function writeFields(changes, expiry)
   for first = 1, #changes, 1000 do
     callRedis('HSET', key, unpack(changes, first, math.min(first + 999, #changes)))
   end
-  callRedis('PEXPIRE', key, lifetime)
+  callRedis('PEXPIRE', key, expiry)
 end
 
--- Returns the number in a JSON field of a held command's record; nil if the record has no such field. Only the fields
--- before `aps` are searched: Causeway writes its own fields there (CommandRecord.swift), and behind `aps` a producer
--- may use the same names.
+-- Returns the number in a JSON field of a held command's record; nil if the record has no number in this field. Only
+-- the fields before `aps` are searched: Causeway writes its own fields there (CommandRecord.swift), and behind `aps` a
+-- producer may use the same names.
 local function findNumber(record, name)
   local apsPosition = record:find('"aps":', 1, true) or #record
   return tonumber(record:sub(1, apsPosition):match('"' .. name .. '":(%d+)'))
@@ -99,7 +100,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   local token, start, held =
       sub(value, @AT_TOKEN@, tokenEnd), sub(value, startPosition, heldPosition - 1), sub(value, heldPosition)
 
-  -- Writes the whole value, with a new expiry. `middle` has bytes 8 to 44 of the value.
+  -- Writes the whole value, with a new expiry. `middle` has bytes 8 to 44 of the value; the local variables above have
+  -- all other parts.
   local function store(middle)
     local value = joinParts(updatesUntilSeconds, form + frequentFlag, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlertVersion, audiences = audiences, formerAudiences = formerAudiences,
@@ -152,8 +154,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         return 'superseded'
       end
     else
-      -- Redis knows this start only from `recordStart`. A token that is not older shows that the activity lives
-      -- already.
+      -- If Redis knows this start only from `recordStart`, a token that was registered at the start's timestamp or
+      -- later shows that the activity lives already. Any other start becomes the newest version, and begins a life.
       if isRecordedAgain and form > 0 and registeredAt >= timestamp * 1000 then return 'duplicate' end
       newestVersion, form, token, acceptedAlertVersion, held = version, 0, '', '', ''
     end
@@ -173,9 +175,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
-    -- If an earlier life has begun too, the later end of both counts.
+    -- If Redis already knows a life of the activity, the later end of both lives counts.
     updatesUntilSeconds = math.max(readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '') or 0,
-      beginLife(readServerTime(), timestamp * 1000))
+      computeLastUpdateSecond(readServerTime(), timestamp * 1000))
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
       -- If the start became the newest version, the held command would be removed. But perhaps no worker ever sent this
       -- start. So the script keeps the held command, and does not record the start.
@@ -195,8 +197,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   end
 
   -- # An activity: holding a command
-  -- Keeps a command in Redis until a token registers. ARGV[2] is its version in digits, ARGV[3] the command. ARGV[4] is
-  -- `1` if the command has an alert. ARGV[5] is the version in the form that the value has.
+  -- Keeps a command in Redis until a token registers. The command is kept only if the reply is `held`. ARGV[2] is its
+  -- version in digits, ARGV[3] the command. ARGV[4] is `1` if the command has an alert. ARGV[5] is the version in the
+  -- form that the value has.
   if operation == 'hold' then
     if phase == @NO_VERSION@ or newestVersion ~= ARGV[5] then return 'superseded' end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
@@ -297,15 +300,17 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local lastUpdateSecond = readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '')
     if not lastUpdateSecond or tokenSource == @FROM_REREADING@ then
       local now, seconds = readServerTime()
-      -- A reread record with a different token may belong to a later life, whose start is not read again.
+      -- If no life has begun, a life begins with this token. A reread record with a different token may belong to a
+      -- later life, whose start is not read again.
       if not lastUpdateSecond or form ~= newForm or token ~= newToken then
-        updatesUntilSeconds = math.max(lastUpdateSecond or 0, beginLife(now, writtenAt))
+        updatesUntilSeconds = math.max(lastUpdateSecond or 0, computeLastUpdateSecond(now, writtenAt))
       end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next push must get a timestamp above the present second.
       if tokenSource == @FROM_REREADING@ then nextAssignedTimestamp = math.max(nextAssignedTimestamp, seconds) end
     end
-    -- If the shown version is now the newest, it is no end, and has not drawn on the budget.
+    -- If the shown version has become the newest, it is no end, and has not drawn on the budget. Otherwise the newest
+    -- version keeps these bits.
     local nextBits = 0
     if nextVersion == newestVersion then
       nextBits = (phaseByte >= @HAS_DRAWN@ and @HAS_DRAWN@ or 0) - (newestIsEnd and @UPPER_CASE@ or 0)

@@ -20,8 +20,8 @@
 -- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; computed for several calls;
 -- in the loop: reading a call, short path, long path; the reply. These names come from other files: `read`, `pack`,
 -- `sub`, `callRedis`, UNKNOWN and MALFORMED (admit.lua); `isNewer` (versions.lua); `isOlderRegistration`
--- (registration-times.lua); `splitPhase`, `findParts`, `readLastUpdateSecond`, `beginLife` and `joinParts`
--- (admit-values.lua); `makeSettle` and `makeAdmit`, which make the long path.
+-- (registration-times.lua); `splitPhase`, `findParts`, `readLastUpdateSecond`, `computeLastUpdateSecond` and
+-- `joinParts` (admit-values.lua); `makeSettle` and `makeAdmit`, which make the functions of the long path.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CommandCallBatch.swift). The
 -- paces follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has a few hundred bytes;
@@ -108,13 +108,15 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     sendBytes           the bytes that a send verdict writes now: digest 0, phase `a`, the time
   --     sendBytesWithDraw   the same, with the bit HAS_DRAWN: the version draws on the budget
   local now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw
-  -- The last request: what a call asked for. `format` is the format in which its value is read.
+  -- The last request: what a call asked for. `isHigh` says whether this was priority 10. `format` is the format in
+  -- which the values of this call and of calls with an equal request are read.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
   -- A value is plain if it ends with the token or with the accepted alert, and its activity still accepts updates.
   -- These variables describe the last plain value: its length `plainSize`, and a range of prefixes (# Packed numbers).
   -- The next value is plain too if it has the same length, and if its `prefix` is at least `prefixMin` and below
   -- `prefixMax`. To forget the last plain value, the loop sets `prefixMin` to infinity: then no prefix is in the range.
+  -- The length -1 says that there was no plain value yet.
   local prefixMin, prefixMax, plainSize = math.huge, 0, -1
   -- Computed for a value like the last plain one, and for the pace with the number `computedPaceNumber`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
@@ -125,7 +127,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     longestFill           the longest time in which this bucket, or that of another policy, fills
   local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes,
     longestFill
-  -- The functions of the long path; nil until a call needs them.
+  -- The functions of the long path, each nil until a call needs it.
   local admit, settle
 
   -- # Reading a call for the long path
@@ -155,8 +157,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # Computed for several calls
-  -- The loop calls these functions only if it cannot use their last results again. They use no variable from outside,
-  -- because Redis would take longer to make them (admit.lua: Speed).
+  -- The loop calls the next functions only if it cannot use their last results again. They use no variable from
+  -- outside, because Redis would take longer to make them (admit.lua: Speed).
 
   -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
   -- `sendBytesWithDraw` (# Variables).
@@ -208,7 +210,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
-      -- Remove the four flags of byte 14, and MAY_REPEAT_KEY. Few calls have one, and the short path needs none.
+      -- Remove the four flags of byte 14, and MAY_REPEAT_KEY. Few calls have any of them, and the short path needs
+      -- none.
       local removedFlags = paceByte - paceNumber
       if requestAndPace >= @MAY_REPEAT_KEY_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
@@ -357,8 +360,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         reply, position = settle(keys[index], values[index], value, position - @CALL_BYTES@, now)
       else
         admit = admit
-          or makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond, beginLife,
-            MALFORMED)
+          or makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond,
+            computeLastUpdateSecond, MALFORMED)
         local formerValue
         reply, position, formerValue = admit(keys[index], values[index], value, position - @CALL_BYTES@, now)
         if formerValue then

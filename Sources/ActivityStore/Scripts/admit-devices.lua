@@ -8,7 +8,8 @@
 --     d    the last token that was retired (R17)
 --     m    the audiences that the registration of this type names
 -- Two fields are for all types:
---     l    the time of the last departure, and the audiences that the device left, until a worker confirms this
+--     l    the time of the last departure, and the audiences that the device left, until a worker confirms that each
+--          of them has an entry that says so
 --     s    when the bucket of starts will be full. After the first refund, the sum of all refunds follows, in
 --          milliseconds
 --
@@ -62,7 +63,7 @@ if operation == 'confirmDeviceDepartures' then
 end
 
 -- # A device: holding a start
--- Returns the index of the oldest start that has expired; nil if there is none.
+-- Returns the index of the oldest of these held starts that has expired; nil if none has.
 local function findExpiredStart(starts)
   local _, seconds = readServerTime()
   for index, start in ipairs(starts) do
@@ -73,7 +74,8 @@ local function findExpiredStart(starts)
   return nil
 end
 
--- Keeps a start in Redis until a token of its attributes type registers. The version is in digits. ARGV[5] is empty.
+-- Keeps a start in Redis until a token of its attributes type registers. The start is kept only if the reply is `held`.
+-- The version is in digits. ARGV[5] is empty.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
@@ -185,8 +187,9 @@ if operation == 'registerDevice' then
 end
 
 -- # A device: the token of a start
--- Gets the token for a start, and draws on the bucket of starts. If a token came with the start, `registration` and
--- `restOfToken` have it, as in `registerDevice`.
+-- Gets the token for a start, and draws on the bucket of starts. Draws nothing if there is no token (`noToken`), or if
+-- the bucket is empty (`wait`). If a token came with the start, `registration` and `restOfToken` have it, as in
+-- `registerDevice`.
 if operation == 'takeStartToken' then
   local bucket, registration, restOfToken = ARGV[3], ARGV[4], ARGV[5]
   local t, u, s, d = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
@@ -225,7 +228,8 @@ if operation == 'takeStartToken' then
 end
 
 -- # A device: unregistrations
--- Unregisters the tokens of all attributes types, or only of the type whose suffix `onlySuffix` is.
+-- Unregisters the tokens of all attributes types; if there is `onlySuffix`, only the token of the type with this
+-- suffix. A token that was registered later stays.
 if operation == 'unregisterDevice' then
   local at, onlySuffix, changes, registrations, audiences, l = ARGV[2], ARGV[3], {}, {}, {}, ''
   local unregisteredSuffixes = {}

@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): registrations of activities in batches. A batch may also have
 -- confirmations (RegistrationBatch.swift): a worker confirms that each audience that an activity has left has an entry
--- about this. The reply is an array with a reply for each call; a single call gets its reply without an array.
+-- that says so. The reply is an array with a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
@@ -69,7 +69,7 @@ if isBatch then
           .. sub(UNKNOWN, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', assigned)
       end
       -- The activity may get frequent updates if two bits are set: the registration mentions and allows them.
-      local lastUpdateSecond = writtenAt and beginLife(now, writtenAt) or updatesUntilSeconds
+      local lastUpdateSecond = writtenAt and computeLastUpdateSecond(now, writtenAt) or updatesUntilSeconds
       local head = pack('<I4I2B', lastUpdateSecond, audienceCount > 0 and length + @HAS_AUDIENCES@ or length,
         bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
           == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@

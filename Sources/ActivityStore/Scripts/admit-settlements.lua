@@ -3,17 +3,17 @@
 --
 -- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
 -- that a token must be retired (R17). A settlement changes only existing values. An acceptance counts more than any
--- other outcome, whichever of the two arrives first: one worker may have sent a start while another settles this start
--- as unknown.
+-- other outcome, even if the other outcome arrives first: one worker may have sent a start while another worker settles
+-- this start as `unknown`.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
--- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
--- settlement reports (SettlementCode).
+-- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains under `# All steps`. `code`
+-- is what the settlement reports (SettlementCode).
 local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, findParts, joinParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
   -- # Parts after a settlement
-  -- Returns the phase of the newest version after a settlement of this version.
+  -- Returns the phase of the newest version after a settlement of this version. `phase` is the phase before.
   -- The model decides the same: search for `decision: acceptance`.
   local function phaseAfter(code, phase)
     if code == @ACCEPTED@ then return @SETTLED@ end
@@ -69,7 +69,7 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
     if not tokenEnd then return MALFORMED, nextPosition end
 
     -- Find out what the settlement changes. `changesParts`: whether it changes a part after the fixed part. `start`:
-    -- the new part about the start; nil if the part does not change.
+    -- the new part about the start; nil if this part does not change.
     local code, form, changesParts = requestByte % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
@@ -94,8 +94,8 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
         acceptedAlertVersion, changesParts = alertVersion, true
       end
     end
-    -- In a settlement, `token.registeredAt` says since when the token is dead. A token that was registered at this time
-    -- or later stays.
+    -- In a settlement, `token.registeredAt` says since when the token is dead. If the activity's token was registered
+    -- at this time or later, it stays.
     local registeredAt = read('<I6', value, @AT_REGISTERED@)
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
       and token.registeredAt ~= registeredAt and not isOlderRegistration(token.registeredAt, registeredAt)

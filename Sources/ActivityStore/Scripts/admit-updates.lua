@@ -10,9 +10,9 @@
 -- fails, because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
 -- Makes the functions of this file, and returns the last one, `admit`. The loop runs `makeAdmit` only if a batch needs
--- it (admit.lua: Speed). `# All steps` explains the names that several functions use.
-local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond, beginLife,
-    MALFORMED)
+-- it (admit.lua: Speed). The heading `# All steps` explains the names that several functions use.
+local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond,
+    computeLastUpdateSecond, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
@@ -70,7 +70,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     if isEnd and newestIsEnd then
       if isSameVersion then
         if phase == @SETTLED@ then return true, 'duplicate' end
-        -- The `-` says that the phone does not show this end, so a LifetimeKeeper makes a lifetime's end again.
+        -- The `-` says that the phone does not show this end. Then a LifetimeKeeper makes the end of a lifetime again.
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end
@@ -99,7 +99,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   end
 
   -- # Whether the state may be sent now
-  -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
+  -- Returns the reply to a command that may neither be sent nor become the newest version now; nil for any other.
   local function findObstacle(paceByte, phase, isEnd, seconds, lastUpdateSecond, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
     -- The model decides the same: search for `decision: eight hours`.
@@ -110,7 +110,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return nil
   end
 
-  -- Reads the spacing and one bucket of a pace, and puts them into `paces`. Returns them. The bucket is `budget` if
+  -- Reads the spacing and one bucket of a pace, puts them into `paces`, and returns them. The bucket is `budget` if
   -- `signedPaceNumber` is positive, and `frequentBudget` if it is negative.
   local function readPace(signedPaceNumber)
     local paceBytes = ARGV[math.abs(signedPaceNumber)]
@@ -121,8 +121,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return paces[signedPaceNumber]
   end
 
-  -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
-  -- the last 429.
+  -- Returns for how long the spacing still forbids a push (0 if it forbids none), and the pace of the activity.
+  -- `throttle` is the part about the last 429.
   -- The model decides the same: search for `decision: spacing`.
   local function findWait(paceByte, flags, throttle, lastSendAt, now)
     local signedPaceNumber = paceByte % @PACE_NUMBER_MODULUS@
@@ -174,19 +174,19 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     if isShown then return 'unchanged', @SETTLED@, newestIsHeld or holdsAlert end
 
     if wait == 0 then
-      -- The held command is sent. Redis keeps it until its version is settled.
+      -- If the command is the held one, Redis keeps it until its version is settled.
       if isRepeated and newestIsHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
-      -- This command carries the alert of the held command. Redis keeps the held one until this command is settled.
+      -- If the held command has an alert, this command carries it. Redis keeps the held one until this one is settled.
       if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
-      -- Every other command is sent. The held command, which this command replaces, is removed.
+      -- Otherwise this command replaces the held command, if there is one. The held command is removed.
       return nil, @SENDING@, newestIsHeld
     end
 
     -- The model decides the same: search for `decision: no token` and `decision: spacing`.
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
-      -- There is no token, so the held command stays held. If its token was retired while the command was being sent,
-      -- the phase becomes HELD or HELD_ALERT again.
+      -- Without a token, the held command stays held. If its token was retired while the command was being sent, the
+      -- phase becomes HELD or HELD_ALERT again.
       if newestIsHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
@@ -197,10 +197,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply `alertHeld`, with the time of the registration and the held command. Returns `wait1` (ask again
-  -- after 1 ms) if the held command does not fit beside those in earlier replies to this batch: the worker's memory for
-  -- one reply is limited, so all of them together have at most @REPLY_STRING_BYTES_MAX@ bytes. The first held command
-  -- always fits.
+  -- Returns the reply `alertHeld`, with the time of the registration and the held command. The worker's memory for the
+  -- replies to a batch is limited, so all held commands in them together have at most @REPLY_STRING_BYTES_MAX@ bytes;
+  -- the first one always fits. If the held command does not fit, returns `wait1`: ask again after 1 ms.
   local function replyWithHeld(value, heldPosition)
     local held = sub(value, heldPosition)
     heldByteCount = heldByteCount + #held
@@ -338,7 +337,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
-    -- The activity left audiences. A worker must write this into their pages first (admit.lua: Audiences).
+    -- The activity left audiences. A worker must first write this into the audiences' pages (admit.lua: Audiences).
     if audiences and formerAudiences ~= '' then
       return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, nextPosition
     end
@@ -353,7 +352,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
       tokenEnd, startPosition, heldPosition =
         tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
       if hasNewToken and (isReread or not lastUpdateSecond) then
-        lastUpdateSecond = math.max(lastUpdateSecond or 0, beginLife(now, isReread and token.registeredAt))
+        lastUpdateSecond =
+          math.max(lastUpdateSecond or 0, computeLastUpdateSecond(now, isReread and token.registeredAt))
         value = pack('<I4', lastUpdateSecond) .. sub(value, 5)
       end
     end

@@ -42,7 +42,7 @@ local function findParts(value, tokenLengthAndFlags, flags, phase)
     formerAudiences = value:sub(formerPosition, partPosition - 1)
   end
   local startPosition = partPosition
-  -- Whether any of the four flags from HAS_THROTTLE up is set. Each flag is tested below.
+  -- Usually none of the four flags from HAS_THROTTLE up is set. Then the next parts do not exist.
   if flags >= @HAS_THROTTLE@ then
     if flags >= @HAS_RETIRED_TOKEN@ then
       retired, partPosition =
@@ -69,7 +69,8 @@ end
 
 -- Returns the last second in which updates are admitted; nil if the activity's life has not begun: neither a start nor
 -- a token has come. `updatesUntilSeconds` is the number in bytes 1 to 4. Former releases also stored a number when a
--- command found no token. This number does not count: the value has no start, no token and no time of a registration.
+-- command found no token. Such a number does not count. It can be recognized: the value has no start, no token and no
+-- time of a registration.
 -- The model decides the same: search for `decision: eight hours`.
 local function readLastUpdateSecond(value, updatesUntilSeconds, form, hasStart)
   local hasLifeBegun =
@@ -83,7 +84,7 @@ end
 -- future does not count, nor one longer ago than a value is stored. If the record may belong to a later life than the
 -- one that has begun, the caller takes the later of both ends. The model decides the same: search for
 -- `decision: eight hours`.
-local function beginLife(now, writtenAt)
+local function computeLastUpdateSecond(now, writtenAt)
   local counts = writtenAt and writtenAt < now and writtenAt >= now - @ACTIVITY_EXPIRY_MILLISECONDS@
   local beganAt = counts and writtenAt or now
   return (beganAt - beganAt % 1000) / 1000 + @UPDATE_PERIOD_SECONDS@

@@ -46,11 +46,11 @@
 -- Speed. Running a script costs nearly as much as an admission, so most calls come in batches. In Redis' Lua these are
 -- slow: a Redis command, a function of a library, a new string, a new table, a conversion between number and text, and
 -- each number that is read from a string. So the loop over updates, ends and settlements has a short path for most of
--- them. The short path is inline: one function each for its questions 3 and 7 would make it slower by 4 %. It does not
--- look for the parts of a value, reads several fields as one number, and replies with the value that it has read. In
--- the code, a phase is the number of its letter, not the letter. All other calls of this loop take the long path. The
--- long path has parameters and local variables, because tables with the fields of a call and of an activity would make
--- it slower by half or more.
+-- them. The short path is inline: one function each for its questions 3 and 7 (admit-batches.lua) would make it slower
+-- by 4 %. It does not look for the parts of a value, reads several fields as one number, and replies with the value
+-- that it has read. In the code, a phase is the number of its letter, not the letter. All other calls of this loop take
+-- the long path. The long path has parameters and local variables, because tables with the fields of a call and of an
+-- activity would make it slower by half or more.
 --
 -- Redis makes the functions of a script again in each run, also those that the run does not use. So the functions of
 -- the long path are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function
@@ -69,7 +69,7 @@
 -- `-` if the phone does not show this end. After `alertHeld`: the stored time of the registration (6 bytes) and the
 -- held command. After `registered`: `+` if the activity or device was in all named audiences before; then the held
 -- command. After `tokenFound`: the name of the draw (13 digits) and the token. After `departures`, `registered`,
--- `stale`, `unregistered` and `full`: `=` and the departures.
+-- `stale`, `unregistered` and `full`: `=` and the departures, if there are any.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
 -- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:
@@ -80,13 +80,13 @@
 -- pushes left. The digit is @PRIORITY_LOW@, @PRIORITY_HIGH@ or @PRIORITY_DEMOTED@. The last one means: the command
 -- asked for priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
--- Audiences. A value may have two lists after its token: the activity's audiences, and its departures. These are the
--- audiences that it left, until a worker confirms that each of them has an entry about this. The activity leaves
--- audiences when its token is retired, its end is accepted, it is unregistered, or a registration no longer names
--- them. Then:
+-- Audiences. A value may have two lists after its token: the activity's audiences, and its departures. The departures
+-- are the audiences that the activity left, until a worker confirms that each of them has an entry that says so. The
+-- activity leaves audiences when its token is retired, its end is accepted, it is unregistered, or a registration no
+-- longer names them. Then:
 -- 1. The reply has a `=` and the departures: the stored time of the registration, and the digests of all audiences that
 --    the activity left.
--- 2. A worker writes an entry to each of these audiences.
+-- 2. A worker writes an entry about the departure to each of these audiences.
 -- 3. The worker sends a confirmation with the time from the reply.
 -- Until the confirmation comes, an update or end gets the reply `departures`. The replies to settlements (not of a
 -- 429), to unregistrations, and to registrations that name audiences have the departures too. For an activity in an
@@ -119,7 +119,7 @@
 -- alert.
 --
 -- If the registration of the token is read again, and has probably released the held alert before (R25), no newer
--- version carries the alert any more: `i`, `l`, `x` and `y` become `h`, `k`, `w` and `a`.
+-- version carries this alert any more: `i`, `l`, `x` and `y` become `h`, `k`, `w` and `a`.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
 --
@@ -158,7 +158,7 @@ local read, pack = struct.unpack, struct.pack
 -- send verdict in each 1,000 seconds renews the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
--- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored
--- one that is too short, so that reading raises no error. The call then gets MALFORMED.
+-- The value of an activity that Redis does not know. If a stored value is too short, the loop over a batch reads this
+-- value instead, so that reading raises no error, and the call gets the reply MALFORMED.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}

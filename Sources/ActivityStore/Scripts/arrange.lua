@@ -30,7 +30,7 @@ local seconds = time[1] + 0
 local now = seconds * 1000 + math.floor(time[2] / 1000)
 
 local directory = callRedis('GET', directoryKey)
--- Whether the segment has no directory yet. Then this script makes the directory and the first page.
+-- Whether the segment has no directory yet. If so, this script makes the directory and the first page.
 local isNewSegment = not directory
 if isNewSegment then
   if lowerBound ~= NONE or nextLowerBound ~= NONE then return '' end
@@ -45,7 +45,7 @@ local nextInDirectory = boundOffset and sub(directory, boundOffset + 4, boundOff
 if not boundOffset or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextLowerBound then return directory end
 
 local page = callRedis('GET', key)
--- 1 if the page has, or once had, an entry of a device (MemberPage.Flag).
+-- 1 if the page has, or once had, an entry of a device (MemberPage.Flag); otherwise 0.
 local flags = 0
 if page and not (isNewSegment and sub(page, 9, 12) ~= NONE) then
   if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound
@@ -96,8 +96,8 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   local offset, pageBytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and for the form of its id
-  -- (16 and 32), and the id itself. See MemberEntryFormat.swift.
+  -- Returns what identifies the member of the entry at `offset`: the bits for the member's kind (2) and for the form of
+  -- its id (16 and 32), and the id itself (MemberEntryFormat.swift).
   local function readIdentity(offset, bits)
     local idOffset = offset + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Before any other id, one byte has the id's length minus one.

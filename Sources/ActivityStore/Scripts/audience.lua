@@ -92,10 +92,11 @@ local function isUnderWay(fanoutList, position, now)
   return byte22 % @IS_FINISHED_MODULUS@ == 0 and now - admittedAt < @RANGE_COUNT_KEPT_MILLISECONDS_MAX@
 end
 
--- Returns the number of ranges that a fan-out under way counts as (AudienceHashLimits.swift).
+-- Returns the number of ranges that a fan-out under way counts as: its own, but at least @COUNTED_RANGES_MIN@
+-- (AudienceHashLimits.swift).
 local function countedRanges(rangeCount) return math.max(rangeCount, @COUNTED_RANGES_MIN@) end
 
--- Counts the ranges of the fan-outs that are under way, and the other fan-outs.
+-- Returns the number of ranges that the fan-outs under way count as together, and the number of all other fan-outs.
 local function countFanouts(fanoutList, now)
   local rangesUnderWay, otherCount = 0, 0
   for position = 1, #fanoutList, FANOUT_BYTES do
@@ -110,8 +111,8 @@ end
 
 -- Adds a fan-out to the list, and returns the new list. The fan-outs under way have one limit, and all others have
 -- another. If a limit is exceeded, removes the oldest fan-outs of this kind: of those under way, as many as make room
--- for one fan-out; of the others, at most two. So a call stays short. Two others are removed, and not only one, so that
--- the list becomes shorter again after many fan-outs have finished together.
+-- for one fan-out; of the others, at most two. So each call stays short. Two others are removed, and not only one, so
+-- that the list becomes shorter again after many fan-outs have finished together.
 local function addFanout(fanoutList, fanoutName, now, broadcastCount)
   fanoutList = fanoutList .. fanoutName .. pack('<I6B', now, @BROADCAST_COUNT_FACTOR@ * broadcastCount)
   if #fanoutList <= @OTHER_FANOUTS_MAX@ * FANOUT_BYTES then return fanoutList end
@@ -151,8 +152,8 @@ local function readNewestVersionForActivities()
   return flags % @IS_START_MODULUS@ >= @IS_START@ and '' or version
 end
 
--- Returns the reply to a command with this admission (field `a`). The reply names the audience's channels, if it has
--- any.
+-- Returns the reply `send` to a command with this admission (field `a`). The reply names the audience's channels, if
+-- the audience has any.
 local function makeSendReply(admission, production, sandbox)
   local _, _, flags, timestamp, priority, frequentUpdatesPriority, rangeCount = read(ADMISSION_FORMAT, admission)
   local reply = {'send', timestamp, priority, frequentUpdatesPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
@@ -246,10 +247,10 @@ if operation == 'admit' then
   end
   local timestamp = math.max(read('<I5', version), math.min((lastAssignedTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- How many ranges does the version get? Usually the wanted number. But if some of the last 64 fan-outs are under way,
-  -- the version gets as many ranges as the newest of them. Otherwise ranges of both versions would overlap (the first
-  -- of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members. Older
-  -- fan-outs do not count: they probably never finish, and would set the number for hours.
+  -- Choose the version's number of ranges. Usually it is the wanted number. But if some of the last 64 fan-outs are
+  -- under way, the version gets as many ranges as the newest of them. Otherwise ranges of both versions would overlap
+  -- (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members.
+  -- Older fan-outs do not count: they probably never finish, and would set the number for hours.
   local rangeCount = wantedRangeCount
   local oldestPosition = math.max(#fanoutList - @OTHER_FANOUTS_MAX@ * FANOUT_BYTES + 1, 1)
   for position = #fanoutList - FANOUT_BYTES + 1, oldestPosition, -FANOUT_BYTES do

@@ -3,7 +3,7 @@
 -- another one.
 
 -- Returns `list` without the digests that are also in `excluded`. The lists of a device with many attributes types may
--- be long, so the function does not compare each digest with each.
+-- be long, so the function makes a table of `excluded`, instead of comparing each digest with each other.
 local function without(list, excluded)
   if list == '' or excluded == '' then return list end
   local sub, isExcluded, kept = string.sub, {}, {}

@@ -22,7 +22,7 @@
 -- | a | no start is known, but a record showed that the activity was alive | of the record |
 -- | r | the life is over, and the activity waits for a restart | of the restart |
 --
--- The count says how often workers have claimed the activity since this time.
+-- The count says how often workers have claimed the activity since this time was stored.
 --
 -- | operation | ARGV[3] and ARGV[4] | meaning |
 -- | --- | --- | --- |

@@ -5,9 +5,9 @@
 --
 -- Arguments. A refund has one: the letter `g`, the bucket's numbers and the draw. Any other settlement has three: the
 -- letter of the outcome and the version; the suffix of the fields (`:` and the attributes type); and the start's
--- activity. If a token must be retired, three more follow: the token's two parts, and a time: the token is retired only
--- if it was registered earlier (empty: the registration time does not matter). The reply is 1 if the token was retired,
--- otherwise 0.
+-- activity. If a token must be retired, three more follow: the token's two parts, and a time. The token is retired only
+-- if it was registered before this time; if the time is empty, it is retired in any case. The reply is 1 if the token
+-- was retired, otherwise 0.
 --
 -- Expiry. The script never creates a hash. It only changes hashes that `admit` has written, and leaves their expiry.
 --

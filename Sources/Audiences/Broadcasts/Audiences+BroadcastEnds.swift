@@ -3,12 +3,12 @@ import LiveActivity
 
 /// How broadcasts are finished. When a broadcast has its outcome, Kafka gets the result, and the store adds the
 /// broadcast to its command's counts. Then the broadcast's fan-out record settles. If the producer manages the channel,
-/// the store has no counts.
+/// the store is not called, because it keeps no counts of the command.
 ///
 /// A range version (``RangeVersionSlot``) is finished in similar steps (`Audiences+Finishing`). The code is separate,
 /// because a broadcast has no members and no round.
 extension Audiences {
-    /// Gives a broadcast its outcome. If the broadcast carried the alert of an older one, the older one is finished
+    /// Gives a broadcast its outcome. If it carried the alert of an older broadcast, the older broadcast is finished
     /// too, as superseded.
     mutating func finishBroadcast(_ broadcast: BroadcastIndex, _ outcome: MemberOutcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
@@ -20,7 +20,7 @@ extension Audiences {
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
-        // If the producer manages the channel, this broadcast is the whole command, so the store has no counts to add
+        // If the producer manages the channel, the command has only this broadcast, so the store has no counts to add
         // up.
         guard !channels[broadcasts[broadcast].channel].isManagedByProducer else { return }
         broadcasts[broadcast].unacknowledgedCount += 1
@@ -38,7 +38,8 @@ extension Audiences {
     }
 
     /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all ranges
-    /// and broadcasts of the command are finished, the reply has the command's totals.
+    /// and broadcasts of the command are finished, the reply has the command's totals, and Kafka also gets the result
+    /// of the whole command.
     mutating func handleFinishBroadcastReply(_ broadcast: BroadcastIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
@@ -48,8 +49,8 @@ extension Audiences {
         callOrRecordAcknowledged(of: broadcast, now: now)
     }
 
-    /// Called when the store or Kafka has acknowledged one call or record of a finishing broadcast. After the last one,
-    /// the broadcast settles behind the channel's older broadcasts.
+    /// Called when the store or Kafka has acknowledged one call or record of a finishing broadcast. After the last
+    /// acknowledgement, the broadcast is settled as soon as the channel's older broadcasts are settled.
     mutating func callOrRecordAcknowledged(of broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
@@ -86,8 +87,8 @@ extension Audiences {
         return nil
     }
 
-    /// Settles the record of a broadcast without a result: an earlier broadcast has the same version and writes the
-    /// result.
+    /// Settles the record of a broadcast without a result, because an earlier broadcast of the same version writes the
+    /// result or has written it. The record settles after the channel's older ones.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].enter(.finished)
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
@@ -96,11 +97,11 @@ extension Audiences {
     /// Settles the record of `broadcast` without a result, because `earlier` has the same version and writes the
     /// result.
     ///
-    /// Exception: the partition of `earlier` has been released, so its record cannot settle any more. Then `earlier`
-    /// takes over the partition and offset of `broadcast`, and `broadcast` is freed.
+    /// Exception: the partition of `earlier` has been released, so the record of `earlier` cannot settle any more. Then
+    /// `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
     ///
-    /// Example: partitions were added to the fan-out topic, so a channel of partition 1 has `earlier` from partition 3,
-    /// offset 5.
+    /// For example, partitions were added to the fan-out topic, so a channel that belongs to partition 1 has the
+    /// broadcast `earlier` from offset 5 of partition 3.
     /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again, as
     ///    `broadcast`.
     /// 2. `earlier` takes over the new assignment of partition 3, and offset 5.
@@ -113,7 +114,8 @@ extension Audiences {
         removeAndFree(broadcast: broadcast)
     }
 
-    /// Drops a broadcast, and the older broadcast whose alert it carries, without results. Both records are read again.
+    /// Drops a broadcast, and the older broadcast whose alert it carries, without results. The records of both are read
+    /// again, by this lane or by the partition's next owner. Frees the channel's slot if nothing needs it any more.
     mutating func dropBroadcast(_ broadcast: BroadcastIndex, now: Moment) {
         let slot = broadcasts[broadcast]
         if slot.rider != .null {
@@ -122,7 +124,8 @@ extension Audiences {
         }
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         removeAndFree(broadcast: broadcast)
-        // A channel's broadcasts settle in order, so finished ones may have waited for this one. Settle them now.
+        // A channel's broadcasts settle in order, so finished ones may have waited for the dropped one. Settle them
+        // now.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 

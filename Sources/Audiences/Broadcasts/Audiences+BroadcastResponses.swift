@@ -5,12 +5,13 @@ import Numbers
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new one: from the request to the keeper, or from the
-    /// keeper's latest refusal. The wait is longer than 60 s, because after a transient failure the keeper asks APNs
-    /// again only after 60 s (`transientFailurePauseMilliseconds`).
+    /// keeper's latest refusal. After a transient failure, the keeper asks APNs again only after 60 s
+    /// (`transientFailurePauseMilliseconds`). The wait leaves 5 s more for APNs' response.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
-    /// Decides what APNs' response means for a broadcast: finish it, or send it again after a pause. If the channel is
-    /// abandoned, drops the broadcast instead.
+    /// Decides what APNs' response means for a broadcast: finishes it, or makes it wait to be sent again. Changes the
+    /// channel's spacing after an accepted push and after a 429. If the channel is abandoned, drops the broadcast
+    /// instead.
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
@@ -26,7 +27,7 @@ extension Audiences {
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
-        // The broadcast fails, and no new channel is requested, in two cases:
+        // APNs does not know the channel. The broadcast fails, and no new channel is requested, in two cases:
         // - The producer manages the channel: only the producer may create a new one.
         // - The broadcast is an end: a new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
@@ -97,9 +98,9 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts then wait until the
-    /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the queue
-    /// of requests is full, they do not wait.
+    /// Asks the keeper for a new channel, because APNs does not know the present one. The broadcasts then wait until
+    /// the keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the
+    /// queue of requests is full, they do not wait.
     ///
     /// If the wait ends and no new channel was named, the next push goes to the lost channel. APNs refuses this push
     /// too, and the core requests a new channel again. So the core also recovers if the keeper could not create a
@@ -126,8 +127,8 @@ extension Audiences {
         channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }
 
-    /// Takes an audience's channel from the keeper. Broadcasts that wait in the channel's environment will go to this
-    /// channel. A command that waits only for this channel continues.
+    /// Takes an audience's channel from the keeper. Broadcasts that wait for a push to the channel's environment will
+    /// go to this channel. If a command waits only for this channel, it is admitted again.
     public mutating func channelProvided(
         appIndex: UInt16,
         audience: AudienceDigest,

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The records with the results of broadcasts: that of the broadcast itself and, after the last range or broadcast of
-/// the command, that of the whole command.
+/// Composes the results that broadcasts write. Each broadcast writes its own result. If it is the last to end of all
+/// ranges and broadcasts of its command, it also writes the result of the whole command.
 extension Audiences {
     mutating func composeBroadcastResult(_ broadcast: BroadcastIndex) -> ComposedRecord {
         let slot = broadcasts[broadcast]

@@ -8,11 +8,12 @@ import Numbers
 /// Invariants:
 /// - While the core has a slot for a channel, it sends no command to the channel after a newer one.
 /// - The core sends at most one push to a channel within the channel's spacing.
-/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the alert.
+/// - An alert leaves with the first push that can carry it. After APNs has accepted this push, no other push carries
+///   the alert.
 /// - Broadcasts of a channel settle in order, unless an older one is dropped because its partition is being revoked.
 extension Audiences {
-    /// Takes a fan-out record for a channel. If there is no room for the record, it is passed over, and is read again
-    /// later. (R30)
+    /// Takes a fan-out record for a channel: makes its broadcast wait in the channel, or finishes it. If there is no
+    /// room for the record, it is passed over, and is read again later. (R30)
     mutating func receiveBroadcast(_ incoming: IncomingFanoutRecord, to apnsChannel: AudienceChannel, now: Moment) {
         let (record, command, value) = (incoming.record, incoming.command, incoming.value)
         guard let partition = partitions[record.partitionIndex] else { return }
@@ -76,10 +77,11 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes this broadcast the one that waits in its channel, in place of an older one. Exceptions:
-    /// - If the channel already had a newer command, this broadcast is finished as superseded.
-    /// - If the channel already had a broadcast of the same command, this broadcast writes no result, because the
-    ///   earlier one does (``settleDuplicate(_:of:now:)``).
+    /// Makes a new broadcast the one that waits in its channel, and supersedes an older one that waits there. Notes
+    /// `apnsChannel`, the channel that the record names. Exceptions:
+    /// - If the channel already had a newer command, the new broadcast is finished as superseded.
+    /// - If the channel already had a broadcast of the same command, the new one writes no result, because the earlier
+    ///   one writes it or has written it (``settleDuplicate(_:of:now:)``).
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
@@ -99,8 +101,7 @@ extension Audiences {
             guard isNewer else {
                 let isOfNewestCommand = timestamp == slot.newestTimestamp && version <= slot.newestVersion
                 guard isOfNewestCommand else { return finishBroadcast(broadcast, .superseded, now: now) }
-                // This command had an earlier record for the channel. The broadcast of that record has written the
-                // result.
+                // The channel had an earlier record of the same command, whose broadcast has written the result.
                 return settleWithoutResult(broadcast, now: now)
             }
             // Redis has lost data about the audience or channel: this broadcast is newer than the channel's last one,
@@ -109,9 +110,9 @@ extension Audiences {
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // No update may follow an end, but the record of an update may arrive after that of the end. Its version may
-        // even be higher, if Redis admitted the update before the end. So an end sets the channel's newest version to
-        // the highest possible one, and no version counts as newer.
+        // No update may follow an end, but the record of an update may arrive after that of the end. The update's
+        // version may even be higher than the end's, if Redis admitted the update first. So an end sets the channel's
+        // newest version to the highest possible one, and no version counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
@@ -120,8 +121,8 @@ extension Audiences {
         if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
-        // The record does not know the storage policy of a producer's own channel. APNs' responses have shown this
-        // policy, and `apnsChannel` has it. So keep `apnsChannel`.
+        // A record does not say which storage policy a producer's own channel has. APNs' responses have shown the
+        // policy, and `apnsChannel` of the slot has it. So the slot keeps its `apnsChannel`.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = apnsChannel }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
@@ -153,7 +154,7 @@ extension Audiences {
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // If `older` has or carries an alert, this alert is lost.
+            // If `older` has an alert, its own or a carried one, no further push brings this alert.
             return finishBroadcast(older, .superseded, now: now)
         }
         let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)
@@ -181,7 +182,7 @@ extension Audiences {
         broadcasts[broadcast].record.bodyLayout = layout
     }
 
-    /// Removes an alert that is too old. The state is sent without it.
+    /// Removes the broadcast's alert if the alert is too old. The state is then sent without an alert.
     mutating func removeAlertIfOld(forBroadcast broadcast: BroadcastIndex, now: Moment) {
         let record = broadcasts[broadcast].record
         guard record.hasAlert, record.isAlertTooOld(now: now) else { return }
@@ -191,8 +192,9 @@ extension Audiences {
 
     // MARK: - The turn of a channel
 
-    /// Does what can be done for the channel now: finishes an expired broadcast, frees the idle channel, or queues the
-    /// channel for a push. If nothing can be done yet, sets the channel's timer.
+    /// Does what can be done for the channel now: finishes the waiting broadcast if it has expired, frees the channel's
+    /// slot if the channel is idle, or queues the channel for a push. If the channel must wait, sets its timer.
+    /// Afterwards the slot may be free.
     mutating func advance(channel: ChannelIndex, now: Moment) {
         let waitingBroadcast = channels[channel].waitingBroadcast
         if waitingBroadcast != .null, channels[channel].phase == .running,
@@ -208,8 +210,8 @@ extension Audiences {
         let isDue = nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : nextPushDueMilliseconds
-        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed, because the
-        // channel is freed when that broadcast settles or is dropped.
+        // The idle time is over, but the channel has a broadcast that is not settled yet. No timer is needed, because
+        // the channel is freed when this broadcast settles or is dropped.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .null {
             let waitMilliseconds =
@@ -222,7 +224,7 @@ extension Audiences {
     }
 
     /// Returns when the channel's next push may be sent (monotonic milliseconds). The pause after a failed attempt
-    /// concerns only the broadcast that failed, so that it delays no newer state.
+    /// counts only for the broadcast that failed, so a newer state does not wait for it.
     private func nextPushDueMilliseconds(of slot: ChannelSlot) -> Int64 {
         guard slot.waitingBroadcast != .null else { return slot.nextPushDueMilliseconds }
         return max(slot.nextPushDueMilliseconds, broadcasts[slot.waitingBroadcast].retryDueMilliseconds)
@@ -246,8 +248,8 @@ extension Audiences {
         return channel
     }
 
-    /// Returns how many broadcasts wait only for a stream of this pool. Returns 0 if a pool with this traffic sends no
-    /// broadcasts.
+    /// Returns how many broadcasts could be sent now if the pool had a free stream. Returns 0 if a pool with this
+    /// traffic sends no broadcasts.
     public func waitingBroadcastCount(of pool: PoolTarget, traffic: PoolTraffic) -> Int {
         guard traffic.hasBroadcasts else { return 0 }
         var count = 0
@@ -259,7 +261,9 @@ extension Audiences {
         return count
     }
 
-    /// Returns the next broadcast of a pool; nil if none may be sent now.
+    /// Returns the push of a pool's next broadcast, which then counts as under way; nil if no broadcast may be sent
+    /// now. Finishes expired broadcasts that it finds. If no retry is permitted, a broadcast that failed before waits
+    /// for a further pause.
     mutating func takeNextBroadcast(_ pool: PoolTarget, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while let channel = popReadyChannel(appIndex, environment) {

@@ -2,17 +2,18 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full,
-/// a request is dropped (R4). This does no lasting harm: a command that waits on for its channel, or a later command or
-/// push, makes the request again, and the keeper finds ended audiences by itself.
+/// a request is dropped (R4). A dropped request does no lasting harm: the command that waits for the channel makes the
+/// request again, or a later command or push does. The keeper finds ended audiences by itself.
 extension Audiences {
     static var channelRequestsMax: Int { 1_024 }
 
-    /// Returns the next request to the keeper; nil if there is none.
+    /// Removes and returns the next request to the keeper; nil if there is none.
     public mutating func takeChannelRequest() -> CoreChannelRequest? {
         channelRequests.isEmpty ? nil : channelRequests.removeFirst()
     }
 
-    /// Queues a request to the keeper. Returns whether the queue had room.
+    /// Queues a request to the keeper if the queue has room, and returns true. Otherwise drops the request and returns
+    /// false.
     @discardableResult
     mutating func appendChannelRequest(
         _ kind: CoreChannelRequest.Kind,
@@ -24,10 +25,10 @@ extension Audiences {
         return true
     }
 
-    /// Requests what the keeper must do after this command was admitted:
-    /// - for an end: plan the deletion of the audience's channels
-    /// - for another command: create a missing channel that the audience should have
-    /// - for a start: also cancel a planned deletion
+    /// Requests what the keeper must do after a command was admitted. Requests nothing in any other case than these:
+    /// - The command is an end, and its audience has channels or should have them: plan the deletion of the channels.
+    /// - The command is a start or an update, and its audience lacks a channel that it should have: create the channel.
+    /// - The command is a start, and its audience has channels: cancel a deletion that is perhaps planned.
     mutating func appendChannelRequest(
         afterAdmissionOf command: CommandIndex,
         _ channels: AudienceChannels,
@@ -49,24 +50,26 @@ extension Audiences {
         } else if shouldHaveChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
-            // Cancels a deletion that an earlier end may have planned.
+            // The keeper cancels the deletion that it may have planned after an earlier end.
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         }
     }
 
     /// Whether the keeper creates a channel for the command's audience if it has none: the app's rule includes the
-    /// audience, or the command requests the channel. Even if this is false, the audience may have a channel, which an
-    /// earlier command or an operator has requested.
+    /// audience, or the command requests the channel. False in an app without a rule. An audience may have a channel
+    /// although it should not: an earlier command or an operator has requested it.
     func shouldAudienceHaveChannel(_ command: CommandIndex) -> Bool {
         let (slot, audienceSlot) = (commands[command], audiences[commands[command].audience])
         guard let rule = configuration.channelRules[audienceSlot.appIndex] else { return false }
         return slot.requestsChannel || rule.includes(audienceSlot.identifier.bytes)
     }
 
-    /// Returns until when APNs may deliver the end if it accepts the broadcast now, UNIX milliseconds.
+    /// Returns until when APNs may deliver the audience's end to phones if it accepts the broadcast now, UNIX
+    /// milliseconds; 0 if no channel of the audience stores messages.
     ///
-    /// Known issue (K21): APNs may accept the broadcast hours later, and the channel may be deleted before. The keeper
-    /// does not learn whether APNs has accepted the end, and without a fault the channel must not stay for 12 hours.
+    /// Known issue (K21): if APNs accepts the broadcast only hours later, the channel may be deleted already. The
+    /// keeper does not learn when APNs accepts the end. It could keep each channel until no activity on it can be
+    /// visible any more, but these 12 hours are far too long if there is no fault.
     private func storedUntilWallMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }

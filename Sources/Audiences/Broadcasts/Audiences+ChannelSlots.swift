@@ -1,14 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// When the slot of a channel (``ChannelSlot``) is freed: some time after its last broadcast, or earlier if a new
-/// channel needs the slot, or if the channel's partition is revoked or released. The slot remembers when the next push
-/// may be sent, so it outlives the channel's broadcasts. (R31)
+/// Frees the slot of a channel (``ChannelSlot``) some time after the channel's last broadcast. It is freed earlier if a
+/// new channel needs the slot, or if the channel's partition is revoked or released. The slot outlives the broadcasts,
+/// because it knows when the channel's next push may be sent. (R31)
 extension Audiences {
     /// Frees the channel's slot if no broadcast needs it. While the channel's partition is assigned, the channel must
     /// also have been idle for ``ChannelPace/idleMillisecondsMax``.
     ///
-    /// - Returns: whether the channel was freed.
+    /// - Returns: whether the slot was freed.
     mutating func freeSlotIfUnused(channel: ChannelIndex, now: Moment) -> Bool {
         let slot = channels[channel]
         guard slot.broadcasts.isEmpty, !slot.isQueued else { return false }
@@ -29,12 +29,12 @@ extension Audiences {
     /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares, so that its search stays short.
     private static var comparedIdleChannelsMax: Int { 16 }
 
-    /// Frees the slot of an idle channel for a new channel. Returns whether a slot was freed. If idle channels always
-    /// kept their slots, one app with many channels could block the broadcasts of all apps. (R22)
+    /// Frees the slot of an idle channel, so that a new channel can have it. Returns false if no slot could be freed.
+    /// Without this function, one app with many idle channels could block the broadcasts of all apps. (R22)
     ///
-    /// The search continues where the last one ended. Of the first `comparedIdleChannelsMax` idle channels that it
-    /// finds, it frees the one that has been idle longest. It leaves out a channel whose spacing has not passed yet,
-    /// because only the slot knows when the next push may be sent. (R31)
+    /// The search begins where the previous search ended. Of the first `comparedIdleChannelsMax` idle channels that it
+    /// finds, the one that has been idle longest is freed. A channel whose spacing has not passed yet is left out,
+    /// because only its slot knows when the next push may be sent. (R31)
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdleChannel: ChannelIndex?
         var comparedChannelCount = 0
@@ -91,20 +91,21 @@ extension Audiences {
         }
     }
 
-    /// Notes records as dropped because their channel's partition is released. Does not wait for APNs' response,
-    /// because another worker may then work on the channel.
+    /// Called when the channel's partition is released. If the broadcast that is being pushed, or its rider
+    /// (``BroadcastSlot/rider``), has a record of another partition, notes this record as dropped. The core does not
+    /// wait for APNs' response, because another worker may work on the channel before the response comes.
     ///
-    /// Concerns only the broadcast that is being pushed and its rider (``BroadcastSlot/rider``), and only records from
-    /// another partition. If this lane keeps that partition, it reads the record again
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``).
+    /// If this lane keeps the record's partition, the lane reads the record again
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``). Records of the channel's own partition need no note, because the
+    /// partition's next owner reads them again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
-            if broadcasts[broadcast].record.partitionIndex != channels[channel].partitionIndex {
-                noteDroppedBeforeResponse(broadcasts[broadcast].record, ofApp: channels[channel].key.appIndex)
-                broadcasts[broadcast].record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
+            let slot = broadcasts.mutableAddress(of: broadcast)
+            if slot.pointee.record.partitionIndex != channels[channel].partitionIndex {
+                noteDroppedBeforeResponse(&slot.pointee.record, ofApp: channels[channel].key.appIndex)
             }
-            broadcast = broadcasts[broadcast].rider
+            broadcast = slot.pointee.rider
         }
     }
 

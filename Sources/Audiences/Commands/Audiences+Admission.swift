@@ -4,11 +4,11 @@ import LiveActivity
 /// The admission of a command to an audience: the number of its ranges (``SegmentRange``), the store's decision, and
 /// the fan-out records.
 extension Audiences {
-    /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because
-    /// hashes of the members' ids spread them evenly over the segments.
+    /// The segments whose first page is read to estimate the size of an audience. Four of 256 segments are enough,
+    /// because hashes of the members' ids spread the members evenly over the segments.
     ///
-    /// Known issue (K16): in a cluster, these segments are on several servers. If one of these cannot be reached, the
-    /// command waits.
+    /// Known issue (K16): in a cluster, these segments are on several servers. If one of these servers cannot be
+    /// reached, the command waits.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
@@ -22,7 +22,8 @@ extension Audiences {
         }
     }
 
-    /// Adds a segment's share to the estimate of the audience's size. After the last sample, asks for admission.
+    /// Adds a segment's share to the estimate of the audience's size; adds nothing if the segment has no readable first
+    /// page. After the last sample, asks the store to admit the command.
     ///
     /// The segment's first page is enough: its upper bound says which part of the segment the page covers, and hashes
     /// of the members' ids spread the members evenly over the segment. So a page with 6,000 bytes of members that
@@ -48,7 +49,7 @@ extension Audiences {
     }
 
     /// Returns the number of ranges for an audience of this many members. On average, a range then has at most
-    /// `membersPerRangeMax` members, or more if even 256 ranges are too few. The number is a power of two, so that all
+    /// `membersPerRangeMax` members; it has more if 256 ranges are too few. The number is a power of two, so that all
     /// ranges have the same number of segments.
     ///
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
@@ -106,7 +107,7 @@ extension Audiences {
     /// 1. If the command has an expiration of its own: this expiration.
     /// 2. If the command is no end, and its stale date is later than `seconds`: the stale date, but at most
     ///    ``AgeRules/updateAgeSecondsMax`` after `seconds`.
-    /// 3. The policy's default after `seconds`.
+    /// 3. Otherwise the policy's default after `seconds`: `endSeconds` for an end, `updateSeconds` for another command.
     func sentExpirationSeconds(
         event: Event,
         ownExpirationSeconds: Int64,
@@ -190,7 +191,8 @@ extension Audiences {
         }
     }
 
-    /// Returns what the command's next fan-out record is for. The broadcasts come first, then the ranges.
+    /// Returns the number of the range or channel that the command's next fan-out record is for
+    /// (``OutgoingAudienceRecord/rangeOrChannelNumber``). The channels come first, then the ranges.
     private func rangeOrChannelNumber(ofNextFanoutRecordOf command: CommandIndex) -> UInt16 {
         let slot = commands.address(of: command)
         let broadcastCount = UInt16(slot.pointee.grant?.broadcastCount ?? 0)
@@ -235,8 +237,8 @@ extension Audiences {
         storeQueue.append(.settle(command))
     }
 
-    /// Called when the store has settled the command's version, or has refused to. Ends the command: as failed if Kafka
-    /// refused one of its fan-out records as too large.
+    /// Called when the store has settled the command's version, or has refused this call. Returns the command to
+    /// `Delivery`: as failed if Kafka refused one of its fan-out records as too large, otherwise as fanned out.
     mutating func commandSettled(_ command: CommandIndex, now: Moment) {
         guard commands[command].isFanoutRecordTooLarge else {
             return finishCurrentCommand(command, .fannedOut, now: now)

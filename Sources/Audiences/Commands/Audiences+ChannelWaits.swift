@@ -5,35 +5,37 @@ public import LiveActivity
 /// an end can be broadcast.
 /// 1. The command is admitted.
 /// 2. The command waits until the keeper of channels responds, at most two seconds. A start waits longer while the
-///    keeper creates other channels (``mustAwaitOtherChannels(_:now:)``). If the store may have lost its channels, any
-///    command waits until the keeper has restored them, at most ten minutes (R32). See `Audiences+LostChannels`.
+///    keeper creates other channels (``mustAwaitBusyKeeper(_:now:)``). If the store may have lost its channels, any
+///    command waits until the keeper has restored them, at most ten minutes (R32; `Audiences+LostChannels`).
 /// 3. The command is admitted again, because the store must know how many broadcasts belong to it.
 /// 4. If the channel is still missing, the audience's commands of the next minute do not wait, unless the store may
 ///    have lost its channels since.
 ///
-/// So if Apple's channel management is unavailable, only one command per audience and minute waits. A command also goes
-/// out without a wait if one of the limits below is reached.
+/// So if Apple's channel management is unavailable, only one command per audience and minute waits. If one of the
+/// limits below is reached, a command does not wait either.
 extension Audiences {
-    /// How long a command waits for a missing channel. After this time it goes out, or waits as long again: a start
-    /// while the keeper creates other channels, and any command while the store may have lost its channels.
+    /// How long a command waits for a missing channel. After this time, it is sent without the channel. Exceptions: a
+    /// start waits this time again while the keeper creates other channels, and so does any command while the store may
+    /// have lost the channel.
     static var usualChannelWaitMilliseconds: Int64 { 2_000 }
-    /// The maximum number of commands that wait for a channel. If half of the table of commands has fewer slots, the
-    /// maximum is this half (`hasRoomToAwaitChannel`). At the maximum, a further command goes out without the missing
-    /// channel; a later command of its audience may find the channel.
+    /// The maximum number of commands that wait for a channel. The maximum is lower if half of the table of commands
+    /// has fewer slots (`hasRoomToAwaitChannel`). At the maximum, a further command does not wait for its missing
+    /// channel. A later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// How long an audience is paused after one of its commands has waited for a channel without success. During the
-    /// pause, no command of the audience begins to wait.
+    /// How long no command of an audience begins to wait for a channel, after a command of the audience has waited for
+    /// one without success. This time is the audience's pause.
     static var pauseAfterFailedChannelWaitMilliseconds: Int64 { 60_000 }
     /// The maximum number of audiences that have a pause (``pauseAfterFailedChannelWaitMilliseconds``). At this number,
-    /// no command of any audience begins to wait. Commands that already wait may still add pauses.
+    /// no command of any audience begins to wait for a channel. Commands that already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
     /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
     /// removal scans the pauses of all audiences.
     static var endedPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted command wait for a missing channel of its audience, if a wait is permitted. Otherwise the
-    /// command's result says why it has no channel (`channelReason`). Gives no reason if the keeper has responded and
-    /// the command needs no new channel. An end never needs one, because no phone would subscribe to it.
+    /// Makes an admitted command wait for a missing channel of its audience, if a wait is permitted. If it does not
+    /// wait, and lacks a channel that its audience should have or that the store may have lost, its result says why
+    /// (`channelReason`). Exception: the result gives no reason if the keeper has responded and the command needs no
+    /// new channel. An end never needs one, because no phone would subscribe to it.
     ///
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
@@ -84,8 +86,9 @@ extension Audiences {
         guard let pauseEndMilliseconds = channelWaitPauseEndMilliseconds[key],
             pauseEndMilliseconds > now.monotonicMilliseconds
         else { return true }
-        // The audience is paused, because a wait brought no channel. If the store may have lost its channels after the
-        // pause began, a wait may succeed now: the keeper restores lost channels. So the pause does not count.
+        // The audience has a pause, because an earlier wait brought no channel. But if the store may have lost its
+        // channels after the pause began, a new wait may succeed: the keeper restores lost channels. So the pause does
+        // not count then.
         let pauseBeganAtMilliseconds = pauseEndMilliseconds - Self.pauseAfterFailedChannelWaitMilliseconds
         return pauseBeganAtMilliseconds <= storeMayHaveLostDataAtMilliseconds
             && mustSeekChannels(ofApp: key.appIndex, now: now)
@@ -96,8 +99,8 @@ extension Audiences {
     }
 
     /// If ``channelWaitPausesMax`` is reached, removes the pauses that have ended, but at most once in
-    /// ``endedPauseRemovalIntervalMilliseconds``. If the maximum is not reached, ended pauses may stay, because they
-    /// prevent no wait (`mayAwaitChannel`).
+    /// ``endedPauseRemovalIntervalMilliseconds``. Below the maximum, ended pauses may stay, because they prevent no
+    /// wait (`mayAwaitChannel`).
     private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= endedPausesLastRemovedAtMilliseconds
@@ -112,7 +115,7 @@ extension Audiences {
     /// Called when the keeper could not create or replace a channel that an audience should have.
     ///
     /// - Parameter isRegistryComplete: false if the registry of channels may lack the channel. A waiting command then
-    ///   goes on waiting.
+    ///   waits until the keeper has looked for the channel again.
     public mutating func channelRefused(
         appIndex: UInt16,
         audience: AudienceDigest,
@@ -129,14 +132,15 @@ extension Audiences {
         if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
     }
 
-    /// Called when the keeper has noted the end of an audience in one environment. The store then has the channel, if
-    /// the audience has one.
+    /// Called when the keeper has noted the end of an audience in one environment. The store now has the audience's
+    /// channel, if there is one. If the audience's command is an end, it no longer waits for this channel.
     public mutating func audienceEndNoted(
         appIndex: UInt16,
         audience: AudienceDigest,
         environment: APNsEnvironment
     ) {
-        // A start or an update waits for a new channel. The response to an earlier end says nothing about it.
+        // A start or an update waits for a new channel. The keeper's response to an earlier end says nothing about this
+        // channel.
         guard let command = commandAwaitingChannel(appIndex, audience), commands[command].event == .end else { return }
         keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
     }
@@ -152,7 +156,7 @@ extension Audiences {
     /// Called when the registry of channels is complete, and the keeper has responded about one environment. After the
     /// last awaited environment, the audience's waiting command is admitted again.
     ///
-    /// - Parameter absence: why the channel is missing; nil if the keeper has not refused it.
+    /// - Parameter absence: why the channel is missing; nil if the keeper has not refused to create it.
     mutating func keeperResponseReceived(
         appIndex: UInt16,
         audience: AudienceDigest,
@@ -166,17 +170,18 @@ extension Audiences {
         if commands[command].awaitedEnvironmentBits == 0 { admitAgain(command) }
     }
 
-    /// Decides what a command does that has waited for its channel for some time:
-    /// - If the store may have lost the channel, the command waits on. The core requests the channel again, because the
-    ///   keeper may have dropped the earlier request.
-    /// - If the keeper has said that there is no channel, the command waits for a new one, but only the usual time.
-    /// - If the command is a start, it may wait longer (``mustAwaitOtherChannels(_:now:)``). The core requests its
-    ///   channel again then too.
+    /// Decides about a command that has waited for its channel for some time. The first rule that applies counts:
+    /// - If the store may have lost the channel, the command waits on. The core repeats its requests to the keeper,
+    ///   because an earlier one may have been dropped.
+    /// - If the keeper has found lately that there is no channel, the command waits for a new one, the usual time from
+    ///   then on.
+    /// - If the command is a start and the keeper is busy with other channels, the command waits longer
+    ///   (``mustAwaitBusyKeeper(_:now:)``). The core then also repeats its request.
     /// - Otherwise the command is admitted again, without the channel.
     mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
         let nextDueMilliseconds = now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds
         notePossiblyLostChannels(of: command, now: now)
-        pauseRestorationWaitsIfOverdue(command, now: now)
+        pauseRestorationWaitsIfLimitReached(command, now: now)
         guard !mustAwaitRestoration(command, now: now) else {
             appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
             seekChannel(of: command)
@@ -186,7 +191,7 @@ extension Audiences {
         guard usualEndMilliseconds <= now.monotonicMilliseconds else {
             return startChannelWaitTimer(command, dueMilliseconds: usualEndMilliseconds)
         }
-        guard !mustAwaitOtherChannels(command, now: now) else {
+        guard !mustAwaitBusyKeeper(command, now: now) else {
             appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
             return startChannelWaitTimer(command, dueMilliseconds: nextDueMilliseconds)
         }
@@ -194,7 +199,7 @@ extension Audiences {
         admitAgain(command)
     }
 
-    /// Makes a command that waits for a channel wait in its audience's list again, as the first one. Called when the
+    /// Puts a command that waits for a channel back into its audience's list, as the first one. Called when the
     /// command's partition is being revoked, so that the command can be dropped.
     mutating func endChannelWait(_ command: CommandIndex) {
         let audience = commands[command].audience
@@ -204,8 +209,8 @@ extension Audiences {
         audiences[audience].waitingCommands.prepend(command, in: &commands)
     }
 
-    /// Ends a command's wait for its channel: the store admits the command again. If its channel is still missing, the
-    /// command does not wait a second time.
+    /// Ends a command's wait for its channel, and asks the store to admit the command again. If the channel is then
+    /// still missing, the command does not wait a second time.
     mutating func admitAgain(_ command: CommandIndex) {
         countCommandAwaitingChannel(command, by: -1)
         commands[command].enter(.admitting)

@@ -6,7 +6,7 @@ import LiveActivity
 /// starts, the core keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
     /// Whether the core has room for one more command: a slot for the command, a slot for its audience, bytes for its
-    /// texts and bodies, and a place in the queue of ``takeReturnedCommand()``, where each command ends.
+    /// texts and bodies, and a place in the queue of ``takeReturnedCommand()``.
     ///
     /// The table of audiences may be full although the table of commands has free slots: an audience whose commands
     /// were all dropped may keep its slot until the batch ends.
@@ -15,8 +15,8 @@ extension Audiences {
             && commandBytes < configuration.commandBytesMax
     }
 
-    /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was dropped,
-    /// ``takeReturnedCommand()`` returns it, exactly once.
+    /// Takes a command from `Delivery`, and makes it wait in its audience. ``takeReturnedCommand()`` returns the
+    /// command exactly once: when it has an outcome, is fanned out or was dropped.
     public mutating func receiveCommand(_ incoming: IncomingCommand) {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
@@ -56,11 +56,12 @@ extension Audiences {
     /// Ends a batch of ``receiveCommand(_:)`` calls. Then each audience of the batch begins its next command.
     /// Exception: an audience that is paused, or has a command under way, begins none now.
     ///
-    /// Commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
-    /// Without this wait, phones might get an old state again:
+    /// No command begins before the batch ends, because by then newer states of an audience have replaced older ones.
+    /// Otherwise phones might get an old state again:
     /// 1. A worker has sent more than it has committed, and dies. Its commands are read again.
     /// 2. The store has lost its data, so it does not recognize the repeated commands.
-    /// 3. The first repeated command of an audience is admitted at once, although newer ones follow in the batch.
+    /// 3. Without the wait for the end of the batch, the first repeated command of an audience is admitted at once,
+    ///    although newer ones follow.
     public mutating func endBatch(now: Moment) {
         while let audience = audiencesAwaitingBatchEnd.popFirst() {
             audiences[audience].isAwaitingBatchEnd = false
@@ -83,14 +84,15 @@ extension Audiences {
     ///   place, because the next owner of this partition does not know the rider's alert.
     /// - If only the rider's partition is being revoked, both stay.
     ///
-    /// If the command waits for its channel, the store has admitted it, and would supersede its rider. So if the
-    /// rider's partition stays, the command does not wait on, and is sent with the alert. Exception: the channel is
-    /// possibly lost. Then the command is dropped, and the alert lost, because the activities on the channel would miss
-    /// the state. The next owner waits for the channel. (R14, R32)
+    /// If the command waits for its channel, the store has admitted it already, and would supersede its rider, which is
+    /// older. So if the rider's partition stays, the command is not dropped: its wait ends, and it is sent with the
+    /// alert. Exception: the store may have lost the channel. Without the channel, the command would not reach the
+    /// activities on it. So the command is dropped, its partition's next owner waits for the channel, and the alert is
+    /// lost. (R14, R32)
     ///
-    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record of
-    ///   an earlier assignment: the partition's next owner has read it again. If this lane is the next owner, the
-    ///   command belongs to the new copy of the record by now (`finishDuplicate`).
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. Must be false for a
+    ///   record of an earlier assignment, which the partition's next owner has read again. If this lane is the next
+    ///   owner, the command already belongs to the new copy of the record (`finishDuplicate`).
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
@@ -119,8 +121,8 @@ extension Audiences {
         }
     }
 
-    /// Removes and returns the next command that goes back to `Delivery`: it has an outcome, is fanned out or was
-    /// dropped (``HandoverResult``). Nil if there is none.
+    /// Removes and returns the next command that goes back to `Delivery`, with its ``HandoverResult``; nil if there is
+    /// none.
     public mutating func takeReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> AudienceIndex {
@@ -136,7 +138,8 @@ extension Audiences {
         return audience
     }
 
-    /// Returns a copy of the body with this alert, and the layout of the copy. The caller frees the copy.
+    /// Returns a copy of the body, which has no alert, with this alert, and the layout of the copy. The caller frees
+    /// the copy.
     static func bodyWithAlert(
         _ alert: UnsafeRawBufferPointer,
         on body: UnsafeRawBufferPointer,
@@ -160,8 +163,8 @@ extension Audiences {
     /// Makes the current command wait again, because the store replied `wait`. The command becomes the first waiting
     /// command. If both it and the first waiting command are updates or ends, the two are merged instead.
     ///
-    /// So no waiting start is admitted before this command. Otherwise this command, if it is an end, would end the life
-    /// that the start begins. (R13)
+    /// The command stays first, so that no waiting start is admitted before it. If the command is an end, it would
+    /// otherwise end the life that the start begins. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
@@ -171,7 +174,7 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             audiences[audience].waitingCommands.prepend(command, in: &commands)
         } else if commands[first].version == commands[command].version {
-            // Keep `command` and not `first`, as `merge` would, because `command` may carry an older command's alert.
+            // Keep `command`, because it may carry an older command's alert. `merge` would keep `first`.
             audiences[audience].waitingCommands.replace(first, by: command, in: &commands)
             finishCommand(first, .outcome(.duplicate))
         } else {
@@ -180,9 +183,9 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Begins the next command of an audience. Begins none while a command is under way, or while the store has asked
-    /// the audience to wait. Finishes waiting commands that have expired. Frees the audience's slot if no command is
-    /// left, so afterwards the caller must not use `audience`. (R8)
+    /// Begins the next command of an audience. Begins none while a command is under way, or while the audience is
+    /// paused because the store replied `wait`. Finishes waiting commands that have expired. Frees the audience's slot
+    /// if no command is left, so afterwards the caller must not use `audience`. (R8)
     mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
         while audiences[audience].currentCommand == .null, !audiences[audience].waitingCommands.isEmpty {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds,
@@ -213,8 +216,9 @@ extension Audiences {
             )
     }
 
-    /// Removes the alert of `command` if the alert is too old. If an older command (the rider) brought the alert, the
-    /// rider ends now. So `command` can carry another alert while it waits again.
+    /// Removes the alert of `command` if the alert is too old; a start keeps its alert. If an older command brought the
+    /// alert (``CommandSlot/rider``), this rider is finished. So `command` can carry another alert if it must wait
+    /// again.
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = alertVersion(of: command)
@@ -233,7 +237,7 @@ extension Audiences {
         commands[command].body = body
         commands[command].bodyLayout = layout
         commands[command].carriedAlertVersion = nil
-        commands[command].isAlertExpired = true
+        commands[command].wasAlertRemovedByAge = true
         let rider = commands[command].rider
         guard rider != .null else { return }
         commands[command].rider = .null

@@ -7,16 +7,17 @@ public import LiveActivity
 /// channel (`CoreChannelRequest.Kind.sought`). The command waits even if the app's rule does not include the audience,
 /// because an earlier command or an operator may have requested the channel.
 ///
-/// The keeper looks in the registry, the store's list of channels, and needs no response of APNs. So a command waits
-/// long only if the keeper cannot restore the registry. If the registry has no channel, the usual wait for a new one
-/// follows, or no wait if none will be created. (R32)
+/// The keeper looks in the registry (the store's list of channels), and needs no response of APNs. So a command waits
+/// long only if the keeper cannot restore the registry. If the registry has no channel of the audience, the command
+/// then waits the usual time for a new one, or not at all if none will be created. (R32)
 extension Audiences {
-    /// For this long after a possible loss (``storeMayHaveLostDataAtMilliseconds``), the core expects that the store
-    /// may lack channels. The store may have all members again by then, but the keeper restores the channels apart from
-    /// them, and perhaps later.
+    /// How long the store may lack channels after it may have lost data (``storeMayHaveLostDataAtMilliseconds``). In
+    /// this time it may already have all members again: the keeper restores the channels apart from the members, and
+    /// perhaps later.
     static var channelLossMillisecondsMax: Int64 { 60_000 }
-    /// How long the commands of an app do not wait for lost channels after one of them has waited
-    /// ``memberWaitMillisecondsMax`` without success. The pause ends earlier if the keeper has restored the channels.
+    /// How long the commands of an app do not wait for lost channels, after one of them has waited
+    /// ``memberWaitMillisecondsMax`` without success. This pause ends earlier when the keeper has restored the
+    /// channels.
     static var pauseAfterFailedRestorationWaitMilliseconds: Int64 { 3_600_000 }
 
     /// Whether the store may have lost the channels of audiences, so that a missing channel perhaps exists.
@@ -34,9 +35,10 @@ extension Audiences {
         apps[Int(appIndex)].restorationWaitPauseEndMilliseconds > now.monotonicMilliseconds
     }
 
-    /// Whether one more command may wait for a channel. At most half of the table of commands may wait, and at most
-    /// half of their bytes. If there are several apps and half of this room is in use, a further command waits only if
-    /// fewer commands of its app wait than the app's equal part of a half. So no app takes all room from the others.
+    /// Whether one more command may wait for a channel. Waiting commands take at most half of the table of commands, at
+    /// most half of the bytes of commands, and at most ``commandsAwaitingChannelMax`` places. If there are several
+    /// apps, and half of this room is in use, each app has an equal part of the other half: a further command waits
+    /// only if fewer commands of its app wait than this part has places. So no app takes all room from the others.
     /// (R22)
     func hasRoomToAwaitChannel(_ command: CommandIndex) -> Bool {
         let commandsMax = min(Self.commandsAwaitingChannelMax, configuration.commandsMax / 2)
@@ -60,8 +62,8 @@ extension Audiences {
         appendChannelRequest(.sought, appIndex: audience.appIndex, audience: audience.identifier.bytes)
     }
 
-    /// Notes the environments whose channel the store may have lost since the keeper last looked for it. The note stays
-    /// until the keeper has looked again, even if the store has all members by then.
+    /// Notes the environments whose channel the store may have lost since the keeper last looked for the channel. The
+    /// note stays until the keeper has looked again, even if the store has all members earlier.
     mutating func notePossiblyLostChannels(of command: CommandIndex, now: Moment) {
         guard mayStoreLackChannels(now: now) else { return }
         let foundMissingAtMilliseconds = commands[command].channelFoundMissingAtMilliseconds
@@ -71,16 +73,18 @@ extension Audiences {
         }
     }
 
-    /// Whether a command must wait on, because its channel is possibly lost. Call
-    /// ``notePossiblyLostChannels(of:now:)`` and ``pauseRestorationWaitsIfOverdue(_:now:)`` before.
+    /// Whether a command must wait on, because the store may have lost a channel that the command waits for, and the
+    /// app has no pause. Call ``notePossiblyLostChannels(of:now:)`` and ``pauseRestorationWaitsIfLimitReached(_:now:)``
+    /// before.
     func mustAwaitRestoration(_ command: CommandIndex, now: Moment) -> Bool {
         commands[command].isAwaitedChannelPossiblyLost
             && !isRestorationWaitPaused(audiences[commands[command].audience].appIndex, now: now)
     }
 
-    /// After one command has waited ``memberWaitMillisecondsMax`` for a possibly lost channel, neither it nor the app's
-    /// other commands wait on.
-    mutating func pauseRestorationWaitsIfOverdue(_ command: CommandIndex, now: Moment) {
+    /// If the command has waited ``memberWaitMillisecondsMax`` for a channel that the store may have lost, begins a
+    /// pause of its app (``pauseAfterFailedRestorationWaitMilliseconds``). During the pause, neither this command nor
+    /// the app's others wait for such channels.
+    mutating func pauseRestorationWaitsIfLimitReached(_ command: CommandIndex, now: Moment) {
         let waitMilliseconds = now.monotonicMilliseconds - commands[command].channelWaitBeganAtMilliseconds
         guard mustAwaitRestoration(command, now: now), waitMilliseconds >= Self.memberWaitMillisecondsMax else {
             return
@@ -89,8 +93,8 @@ extension Audiences {
             now.monotonicMilliseconds + Self.pauseAfterFailedRestorationWaitMilliseconds
     }
 
-    /// Returns since when a command has waited for a new channel (monotonic milliseconds): since its wait began, or if
-    /// the channel was possibly lost, since the keeper found that there is none.
+    /// Returns since when a command has waited for a new channel (monotonic milliseconds): since its wait for the
+    /// channel began. If the store may have lost the channel: since the keeper found that there is none.
     func newChannelAwaitedSinceMilliseconds(_ command: CommandIndex) -> Int64 {
         let slot = commands[command]
         return APNsEnvironment.allCases.reduce(slot.channelWaitBeganAtMilliseconds) { sinceMilliseconds, environment in
@@ -101,7 +105,7 @@ extension Audiences {
     }
 
     /// Called when the registry of channels is complete, and the keeper has looked for an audience's channel in one
-    /// environment.
+    /// environment. If the audience has this channel, or will get none, its command no longer waits for the channel.
     ///
     /// - Parameter isFound: whether the audience has a channel. The store then has it too.
     public mutating func channelLookedUp(
@@ -116,7 +120,8 @@ extension Audiences {
         if isFound || !shouldAudienceHaveChannel(command) {
             return keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
         }
-        // A start or an update waits on for a new channel, and an end for the keeper's note.
+        // The audience has no channel, but should have one. So a start or an update now waits for a new channel, and an
+        // end until the keeper has noted it (`audienceEndNoted`).
         let environmentBit: UInt8 = 1 << environment.rawValue
         guard commands[command].possiblyLostEnvironmentBits & environmentBit != 0 else { return }
         commands[command].possiblyLostEnvironmentBits &= ~environmentBit

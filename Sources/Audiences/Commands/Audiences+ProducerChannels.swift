@@ -4,10 +4,12 @@ import LiveActivity
 /// Commands that name a channel which their producer created and manages.
 ///
 /// The store admits such a command like a command to an audience without members, under a digest of the environment and
-/// the channel's id. So versions, deduplication and `unchanged` apply to the channel. Each admitted command is one
-/// broadcast with one result, so it has no result over all ranges. The keeper of channels is not involved.
+/// the channel's id. So the store orders and compares the channel's commands like those of an audience (`duplicate`,
+/// `unchanged`). Each admitted command is one broadcast with one result, and has no result over all ranges. The keeper
+/// of channels is not involved.
 extension Audiences {
-    /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
+    /// Admits a command to a producer's channel. Such a channel has no members, so the core reads no sample pages
+    /// before.
     mutating func admitToProducerChannel(_ command: CommandIndex) {
         commands[command].enter(.admitting)
         storeQueue.append(.admit(command))
@@ -33,11 +35,11 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
-    /// Learns from APNs' refusal of a push whether a producer's channel stores no messages: if so, notes the storage
-    /// policy `none`, and returns true.
+    /// If APNs has refused a push because a producer's channel stores no messages, notes the storage policy `none` and
+    /// returns true. Otherwise returns false.
     ///
-    /// A channel without storage accepts only the expiration 0. For any other, APNs' `reason` is `BadExpirationDate`.
-    /// The core then sends the state again with expiration 0.
+    /// A channel without storage accepts only the expiration 0. APNs refuses any other with the reason
+    /// `BadExpirationDate`. The core then sends the state again with expiration 0.
     mutating func noteMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

@@ -1,17 +1,18 @@
 import Delivery
 import LiveActivity
 
-/// Lets starts wait longer for their channels while the keeper creates the channels of many audiences, for example at
-/// kick-off. An activity that begins without a channel never gets broadcasts, and its start cannot be repeated. An
-/// update without a channel costs less: the next one may be broadcast.
+/// Lets starts wait longer for their channels while the keeper creates the channels of many audiences, for example when
+/// many matches begin. An activity that begins without a channel never gets broadcasts, and its start cannot be
+/// repeated. An update without a channel costs less: the next one may be broadcast.
 extension Audiences {
     /// The longest wait of a start for its channel. The audience's next commands wait behind the start.
     static var startChannelWaitMillisecondsMax: Int64 { 30_000 }
 
-    /// Whether a command must go on waiting for its channel, after the usual wait is over. This is so for a start, if
-    /// the keeper has lately provided other channels in an environment in which the start's audience still lacks one.
-    /// If the keeper provides none, Apple's channel management is probably unavailable.
-    func mustAwaitOtherChannels(_ command: CommandIndex, now: Moment) -> Bool {
+    /// Whether a command must wait for its channel longer than the usual time, because the keeper is busy with other
+    /// channels. True for a start, up to ``startChannelWaitMillisecondsMax``, if the keeper has lately provided
+    /// channels in an environment in which the start's audience still lacks one. If the keeper provides none, Apple's
+    /// channel management is probably unavailable.
+    func mustAwaitBusyKeeper(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let providedAtMilliseconds = apps[Int(audiences[slot.audience].appIndex)].channelProvidedAtMilliseconds
         let providedSinceMilliseconds = now.monotonicMilliseconds - Self.usualChannelWaitMilliseconds

@@ -3,31 +3,33 @@ import LiveActivity
 
 /// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
 /// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede.
-/// A rider is an older command whose alert a newer one carries.
+/// A rider is an older command whose alert a newer command carries.
 ///
 /// The commands of an audience are linked through their slots, in the order in which they will be admitted. A command
 /// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. An update never replaces an end. A waiting end does not finish an update as `ended`, because Redis may
-    /// know a start that has begun a new life since the end. (R13)
+    /// ends. If the audience's current command or its rider has the same version, finishes the added command as a
+    /// duplicate. An update never replaces an end. A waiting end does not finish an update as `ended`, because Redis
+    /// may know a start that has begun a new life since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
-        let (current, waiting) = (audiences[audience].currentCommand, audiences[audience].waitingCommands.last)
+        let current = audiences[audience].currentCommand
+        let lastWaiting = audiences[audience].waitingCommands.last
         if current != .null {
             if commands[current].version == commands[command].version { return finishDuplicate(command, of: current) }
             let rider = commands[current].rider
-            // This record brings the rider's command once more. If this copy waited in the list, a newer command could
-            // carry its alert too, and the alert would ring twice.
+            // `command` is another copy of the rider. If it waited in the list, a newer command could carry its alert
+            // too, and the alert would ring twice.
             if rider != .null, commands[rider].version == commands[command].version {
                 return finishDuplicate(command, of: rider)
             }
         }
         // A start is for devices. So it replaces no other command, and none replaces it.
-        guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
+        guard lastWaiting != .null, commands[lastWaiting].event != .start, commands[command].event != .start else {
             return audiences[audience].waitingCommands.append(command, in: &commands)
         }
-        merge(command, with: waiting, of: audience)
+        merge(command, with: lastWaiting, of: audience)
     }
 
     /// Merges `command`, which is in no list, with `waiting`, which is in the audience's list. Each is an update or an
@@ -43,11 +45,11 @@ extension Audiences {
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
-            // `end` and `older` belong to the same life, so let `end` carry the alert of `older`. The update in
-            // `waiting` may belong to a later life.
+            // `end` and `older` belong to the same life, so let `end` carry the alert of `older`. The update `waiting`
+            // may belong to a later life.
             supersedeCommand(older, by: end)
         } else {
-            // `newer` replaces `older` in the list. At the end of the list, a newer start could come before `newer`.
+            // Put `newer` in the place of `older`. At the end of the list, it might wait behind a newer start.
             if older == waiting { audiences[audience].waitingCommands.replace(older, by: newer, in: &commands) }
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }
@@ -71,9 +73,9 @@ extension Audiences {
         finishCommand(duplicate, .outcome(.duplicate))
     }
 
-    /// Keeps both an end and a newer update, with the end directly before the update in the audience's list. One of
-    /// them is `waiting`, which is in the list already. The other one is added beside it. If another update or end
-    /// waits there, the two are merged instead.
+    /// Keeps both an end and a newer update, with the end directly before the update in the audience's list. One of the
+    /// two is `waiting`, which is in the list already. The other is added beside it. If another update or end waits at
+    /// this place, the added command is merged with that one instead.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -106,8 +108,8 @@ extension Audiences {
         return end
     }
 
-    /// Supersedes the older updates and ends directly before and behind `end`. `end` may have new neighbours: it may
-    /// now wait where a command waited that it has superseded.
+    /// Supersedes the older updates and ends directly before and behind `end`. They may be new neighbours: `end` may
+    /// have just got the place of a command that it has superseded.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start
@@ -120,7 +122,8 @@ extension Audiences {
         }
     }
 
-    /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in three cases:
+    /// Supersedes `older`. If `older` requests a channel, `newer` now requests it. If `older` has an alert, `newer`
+    /// carries this alert, except in three cases:
     /// - `newer` has an alert of its own.
     /// - The body of `newer` has no room for the alert.
     /// - The audience's current command has a newer alert (`hasAlertOlderThanCurrent`).
@@ -165,7 +168,7 @@ extension Audiences {
     }
 
     /// Whether the audience's current command has a newer alert than `command`, so that the alert of `command` must not
-    /// ring after it. (R14) Such a command waits, for example, if its record was read again.
+    /// ring after it. (R14) A command with such an old alert may wait, for example, because its record was read again.
     ///
     /// The alert of a start does not count, because it rings on other activities.
     private func hasAlertOlderThanCurrent(_ command: CommandIndex) -> Bool {

@@ -11,7 +11,7 @@ struct CommandSlot: LinkedSlot {
     enum Phase: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list, or is about to be added to the list. Each command begins in this
         /// phase. Next: `sizing`; `admitting` if the command names a channel, which has no size; `riding` if a newer
-        /// command replaces this one and carries its alert.
+        /// command replaces this one and carries the alert that this one brought.
         case waiting
         /// The store is reading pages of four segments, so that the core can estimate the size of the audience. Next:
         /// `admitting`.
@@ -28,8 +28,8 @@ struct CommandSlot: LinkedSlot {
         case fanningOut
         /// Kafka has all fan-out records. The store settles the command's version.
         case settling
-        /// A newer command replaced this one and carries its alert. This command ends with the newer one, or when the
-        /// alert is too old. Next: `waiting` if only the newer one is dropped.
+        /// A newer command has replaced this one, and carries the alert that this one brought. This command ends with
+        /// the newer one, or when the alert is too old. Next: `waiting` if only the newer one is dropped.
         case riding
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -50,13 +50,13 @@ struct CommandSlot: LinkedSlot {
     private(set) var phase = Phase.waiting
     /// The next waiting command of the audience.
     var nextInList = CommandIndex.null
-    /// The older command whose alert this one carries, and which ends together with this one or when the alert is too
-    /// old; `.null`: none.
+    /// The older command whose alert this one carries; `.null`: none. It ends together with this one, or when the alert
+    /// is too old.
     var rider = CommandIndex.null
     /// Whether a broadcast channel is requested for the audience, by this command or by one that it superseded.
     var requestsChannel: Bool
     var event: Event
-    /// The place of the command in the order of the audience's commands: the newest command has the highest version.
+    /// The command's place in the order of the audience's commands: a newer command has a higher version.
     var version: Version
     var priority: UInt8
     var policyIndex: UInt8
@@ -96,7 +96,7 @@ struct CommandSlot: LinkedSlot {
     /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
     /// A Swift `Set` cannot be used here, because it is not `BitwiseCopyable`.
     var awaitedEnvironmentBits: UInt8 = 0
-    /// When the command's wait for a channel ends, unless the core then makes it go on
+    /// When the core next decides whether the command's wait for a channel ends
     /// (``Audiences/channelWaitTimedOut(_:now:)``; monotonic milliseconds). `.max`: no wait has begun. The value stays
     /// after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
@@ -112,19 +112,20 @@ struct CommandSlot: LinkedSlot {
     /// Redis may have lost the channel (monotonic milliseconds); `.min`: it has not said this.
     var channelFoundMissingAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     var channelAbsence: ChannelAbsence?
-    /// How many of the command's calls to the store, or of its fan-out records, are not acknowledged yet. At most 258:
-    /// the records of 256 ranges and two broadcasts. `Audiences+Admission` counts them.
+    /// In the phase `sizing`: the number of sample pages that have not come yet. In `fanningOut`: the number of fan-out
+    /// records that Kafka has not acknowledged, including those that are not queued yet. At most 258: the records of
+    /// 256 ranges and two broadcasts. `Audiences+Admission` counts both.
     var unacknowledgedCount: UInt16 = 0
-    /// How many of the command's fan-out records have been queued for Kafka, of all its `fanoutRecordCount` records.
+    /// How many of the command's `fanoutRecordCount` fan-out records have been queued for Kafka so far.
     var queuedFanoutRecordCount: UInt16 = 0
     var fanoutRecordCount: UInt16 = 0
-    /// What the command counts in ``Audiences/commandBytes``.
+    /// The bytes with which ``Audiences/commandBytes`` counts the command.
     var countedBytes = 0
     /// The estimated bytes of all members in the four sampled segments.
     var estimatedSampleBytes: Double = 0
     var isFanoutRecordTooLarge = false
     /// Whether the command's alert was removed, because it was too old.
-    var isAlertExpired = false
+    var wasAlertRemovedByAge = false
 
     /// Whether Redis may have lost a channel that the command waits for.
     var isAwaitedChannelPossiblyLost: Bool { awaitedEnvironmentBits & possiblyLostEnvironmentBits != 0 }
@@ -139,8 +140,8 @@ struct CommandSlot: LinkedSlot {
     }
 
     /// Returns the bytes that the command may need on the heap: its texts, and its body three times, because
-    /// ``storedJoinerBody`` and ``fanoutValue`` contain the body too. A carried alert in the body needs no extra bytes
-    /// here: its rider also counts three bodies, and has only one.
+    /// ``storedJoinerBody`` and ``fanoutValue`` contain the body too. If the body gets a carried alert later, this
+    /// number is still high enough: the rider, which brought the alert, counts three bodies, and has only one.
     var bytesNeeded: Int {
         let textByteCount =
             policyName.count + activityTemplate.count + identifier.count + trace.count + droppedFields.count
@@ -167,15 +168,15 @@ struct AudienceSlot: BitwiseCopyable {
     var digest: AudienceDigest
     /// The audience's id; for commands that name a channel instead of an audience, the channel's id.
     var identifier: HeapBytes
-    /// The environment, if the slot is for a channel that commands name instead of an audience; nil for an audience.
-    /// Such a channel has no members, and each of its commands is one broadcast.
+    /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
+    /// no members, and each command to it is one broadcast.
     var channelEnvironment: APNsEnvironment?
     /// The command that is being admitted or fanned out; `.null`: none.
     var currentCommand = CommandIndex.null
     /// The waiting commands in the order in which they will be admitted.
     var waitingCommands = LinkedList<CommandSlot>()
-    /// Until when the audience waits, because the store replied `wait` (monotonic milliseconds). `.min`: no such reply
-    /// has come.
+    /// Until when the audience begins no command, because the store replied `wait` (monotonic milliseconds). `.min`: no
+    /// such reply has come.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience is in ``Audiences/audiencesAwaitingBatchEnd``, so that it is not added twice.
     var isAwaitingBatchEnd = false

@@ -5,7 +5,8 @@ import Delivery
 /// The address is valid until the next mutating method of the core is called; the body is valid until the push has its
 /// response.
 public struct AudiencePush {
-    /// Names the push in its response. The highest bit distinguishes it from pushes of the core for single activities.
+    /// Names the push in its response. The highest bit is set. It is never set in a tag of the core for single
+    /// activities.
     public var tag: UInt64
     /// The token in hexadecimal digits; for a broadcast, the channel's id.
     public var address: UnsafeRawBufferPointer
@@ -16,15 +17,16 @@ public struct AudiencePush {
     /// Until when APNs keeps the push, UNIX seconds. 0: APNs does not keep it.
     public var expirationSeconds: Int64
     public var apnsIdentifier: (UInt64, UInt64)
-    /// Whether an earlier attempt for the member or the broadcast failed. The push then draws on the pool's budget for
-    /// retries. (R21)
+    /// Whether an earlier attempt for the member or the broadcast failed. The push then counts against the pool's
+    /// budget for retries. (R21)
     public var isRetry: Bool
 }
 
 /// Identifies a push in APNs' response: a broadcast, or a push to a member. The member is on a page, is parked, or has
 /// just joined.
 struct PushTag: BitwiseCopyable {
-    /// No tag of the core for single activities has this bit, so a lane knows to which core a response belongs.
+    /// Every tag of this core has this bit, and no tag of the core for single activities has it. So a lane knows to
+    /// which core a response belongs.
     static let audiencesCoreBit: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62
     private static let joinerBit: UInt64 = 1 << 61

@@ -6,15 +6,15 @@ public import LiveActivity
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: FanoutOutcome
     /// `recordTimestampMilliseconds` is the timestamp of the command's record. `lastResponseAtWallMilliseconds` says
-    /// when APNs last responded to a push of the range, or of all ranges and broadcasts. Both are UNIX milliseconds; -1
-    /// if there is none.
+    /// when APNs last responded to a push of the range, or of all ranges and broadcasts. Both are UNIX milliseconds;
+    /// -1: there is no such time.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseAtWallMilliseconds: Int64
-    /// Where the result's fan-out record is in Kafka. A result over all ranges and broadcasts names the fan-out record
-    /// that ended last. The partition is -1 if the lane has released it.
+    /// The partition and offset of the fan-out record whose range or broadcast the result is about. A result over all
+    /// ranges and broadcasts names the fan-out record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
-    /// When the fan-out record was received. UNIX milliseconds.
+    /// When this fan-out record was received, UNIX milliseconds.
     public var receivedAtWallMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
@@ -38,7 +38,7 @@ extension Audiences {
     }
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other outgoing
-    /// records. The caller must ask before ``deliveryReportReceived(_:_:now:)``, which may free the content.
+    /// records. Call this before ``deliveryReportReceived(_:_:now:)``, which may free the slot with the content.
     public func resultContent(of outgoingRecord: OutgoingAudienceRecord) -> AudienceResultContent? {
         switch outgoingRecord.kind {
         case .rangeResult:

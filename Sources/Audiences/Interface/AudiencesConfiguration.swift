@@ -10,45 +10,45 @@ public struct AudiencesConfiguration: Sendable {
     public var reloadable: ReloadableSettings
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// Which audiences of an app get a channel, by the app's index. In an app without a rule, no command makes the
-    /// keeper create a channel. An operator creates channels there with `causeway channels create`.
-    public var channelRules: [UInt16: ChannelRule] = [:]
+    /// By the app's index: which audiences of the app get a channel. In an app without a rule, no command makes the
+    /// keeper create a channel. Only an operator can then create one, with `causeway channels create`.
+    public var channelRules: [UInt16: AudienceChannelRule] = [:]
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
     public var commandsMax = 4_096
     /// The limit for the bytes of all commands in the core: their texts and bodies. The last command that is taken may
-    /// exceed it. Further commands wait in `Delivery`. At least 1.
+    /// exceed the limit. Further commands wait in `Delivery`. At least 1.
     public var commandBytesMax = 8 << 20
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var fanoutRecordsMax = 16_384
     /// The limit for the bytes of all fan-out records in memory (slots, bodies and texts). The last record that is
-    /// taken, and bodies with carried alerts, may exceed it. At least 1.
+    /// taken, and bodies with carried alerts, may exceed the limit. At least 1.
     public var fanoutRecordBytesMax = 64 << 20
-    /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so an app
-    /// whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many apps
-    /// together may exceed these numbers. ``PageMemberIndex`` has 16 bits for a page, so `pagesMax` must be below
+    /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so that
+    /// an app whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many
+    /// apps together may exceed these numbers. ``PageMemberIndex`` has 16 bits for a page, so `pagesMax` must be below
     /// 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
     /// parked member. At least 1. There must be room for all parked members of one round (``parkedMembersMin``): if the
-    /// previous owner of a partition had parked members, this core parks them all again. With less room than the
-    /// previous owner had, rounds wait for each other's room.
+    /// previous owner of a partition had parked members, this core parks them all again. If this core has less room
+    /// than the previous owner had, its rounds wait for each other's room.
     ///
     /// If there are several apps, one app alone can use at most half of this room. Exception: members that a previous
     /// owner had parked may take more.
     public var parkedMembersMax = 16_384
     /// The lowest value of `parkedMembersMax` that the worker sets. This is enough for the parked members of any
-    /// checkpoint, also one of a worker with more room: a checkpoint has at most so many positions, of two bytes or
-    /// more each (``AudienceLimits/checkpointBytesMax``).
+    /// checkpoint, even if a worker with more room has written it: ``AudienceLimits/checkpointBytesMax`` permits at
+    /// most this many positions in a checkpoint, each of two bytes or more.
     public static var parkedMembersMin: Int { 1_536 }
-    /// A round with this many parked members or more is halted: it sends pushes only to them. Its checkpoint names each
-    /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
-    /// because each push in flight may end with a parked member. At least 1.
+    /// A round with this many parked members or more is halted: it sends pushes only to them. Without this limit, its
+    /// checkpoint could exceed ``AudienceLimits/checkpointBytesMax``, because it names each parked member. The number
+    /// of parked members may still grow a little, because each push in flight may end with a parked member. At least 1.
     public var parkedCountThatHaltsRound = Self.parkedCountThatHaltsRound
     static let parkedCountThatHaltsRound: UInt32 = 256
-    /// The number of pushes that a round may send in a row while other rounds of its app wait. So a large audience does
-    /// not delay the app's other audiences for long. At least 1.
+    /// The number of pushes that a round may send in a row while other rounds of its app wait. It is low, so that a
+    /// large audience does not delay the app's other audiences for long. At least 1.
     public var consecutivePushesMax: UInt16 = 64
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
@@ -58,30 +58,31 @@ public struct AudiencesConfiguration: Sendable {
     /// has succeeded, or is given up. At least 1.
     public var membershipChangesMax = 4_096
     /// The limit for the bytes of the states that the core keeps for joiners. The last state that is taken may exceed
-    /// it. At this limit, further joiners request their state again after a pause. At least 1.
+    /// the limit. At this limit, further joiners request their state again after a pause. At least 1.
     public var newestStateBytesMax = 2 << 20
-    /// The maximum number of start commands that Kafka has not acknowledged yet. From a start to an audience, the core
-    /// makes such a command for each device. At least 1, at most ``Audiences/unacknowledgedRecordsPerTopicMax``.
+    /// The maximum number of start commands that Kafka has not acknowledged yet. If a command starts activities of an
+    /// audience, the core makes such a start command for each device of the audience. At least 1, at most
+    /// ``Audiences/unacknowledgedRecordsPerTopicMax``.
     public var unacknowledgedStartsMax = 1_024
-    /// Half of the pause after the first failed attempt for a member or a broadcast. Each further failure doubles the
-    /// pause, up to `retryMillisecondsMax`. For example, with 200 ms the pauses are 400, 800 and 1,600 ms. Each pause
-    /// is shortened by a random part of up to a half. If APNs never processed the push, the first retries may have no
+    /// The pause after the first failed attempt for a member or a broadcast, unless ``retryPauseMillisecondsMax`` is
+    /// shorter. Each further failure doubles the pause, up to that maximum: 400, 800 and 1,600 ms. Each pause is
+    /// shortened by a random part of up to a half. If APNs did not process the push, the first retries may have no
     /// pause.
-    var retryBaseMilliseconds: Int64 { min(200, retryMillisecondsMax) }
+    static let firstRetryPauseMilliseconds: Int64 = 400
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.
-    var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
+    var retryPauseMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
     /// The least pause before a retry in two cases: the pool's retry budget does not permit the retry, or APNs has
-    /// limited the token of a member (429). After a failed attempt, the usual pause applies instead if it is longer. A
-    /// random part of up to a half is removed.
+    /// limited the token of a member (429). The pause is shortened by a random part of up to a half. If the usual pause
+    /// after a failed attempt is longer, it counts instead.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
-    /// after the last checkpoint get it again. When a version has reached all its members, the round records a
+    /// after the last checkpoint get the push again. When a version has reached all its members, the round records a
     /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
     /// The longest time that a round (``RoundSlot``) waits for the fan-out record of a version that the store has
-    /// named: the newest admitted version, or one that the previous owner of the partition had under way. Some such
-    /// records never come, for example after partitions were added to the fan-out topic.
+    /// named: the newest admitted version, or one that the previous owner of the partition had under way. Such a record
+    /// may never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
     /// The longest time that a round waits for the versions that the partition's previous owner had under way. The wait
     /// ends earlier if no record of the partition has come for `newerVersionWaitMillisecondsMax`. The limit is high,
@@ -92,16 +93,17 @@ public struct AudiencesConfiguration: Sendable {
     /// the audience grows after its size was estimated.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
-    /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
-    /// of an offset are the index of its bit in the ledger.
+    /// How far above its committable offset a partition may be read, in offsets. A power of two, because the lowest
+    /// bits of an offset are the index of its bit in the ledger.
     public var ledgerWindowOffsetCount = 1 << 16
-    /// The consumers' session timeout. The group notices no sooner that a worker has died.
-    public var consumerSessionMilliseconds: Int64 = 8_000
-    /// Whether the servers of a cluster share the store's keys. Then one of them may lose its keys while the others
-    /// keep theirs.
+    /// The session timeout of the Kafka consumers: a dead worker's partitions get a new owner after this time at the
+    /// earliest.
+    public var consumerSessionTimeoutMilliseconds: Int64 = 8_000
+    /// Whether the store is a cluster of several servers, each with a part of the keys. Then one server may lose its
+    /// keys while the others keep theirs.
     public var hasSeveralStoreServers = false
-    /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process. Otherwise two
-    /// owners of a range could have the same claim, and both would record checkpoints (R29).
+    /// The seed of the random numbers for pauses, claims and `apns-id`. It must be different in each lane of each
+    /// process. Otherwise two owners of a range could have the same claim, and both would record checkpoints (R29).
     public var seed: UInt64
 
     public init(apps: [DeliveryConfiguration.App], reloadable: ReloadableSettings, seed: UInt64) {
@@ -129,13 +131,13 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membersPerRangeMax > 0)
     }
 
-    /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least eight pages
-    /// of the maximum size.
+    /// The maximum number of pages of one app, and the maximum of their bytes. Each app has an equal part of the whole
+    /// room, but at least eight pages (``PageSlot/expectedBytesMax``).
     var pagesPerAppMax: Int { max(Self.pagesPerAppMin, pagesMax / apps.count) }
     var pageBytesPerAppMax: Int {
         max(Self.pageBytesPerAppMin, pageBytesMax / apps.count)
     }
-    /// The bytes of pages that each app may use, however many apps there are.
+    /// The bytes of pages that each app may use even if there are very many apps.
     public static var pageBytesPerAppMin: Int { pagesPerAppMin * PageSlot.expectedBytesMax }
     private static let pagesPerAppMin = 8
 }

@@ -4,19 +4,19 @@ public import LiveActivity
 public struct CoreChannelRequest: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// The keeper creates the channels that the audience should have and lacks. If the audience has channels whose
-        /// deletion is planned, the keeper cancels the deletion. Sent when a command to the audience was admitted and a
-        /// channel is missing, or when the command is a start and the audience has channels.
+        /// deletion is planned, the keeper cancels the deletion. Sent when a start or an update to the audience was
+        /// admitted and a channel is missing, or when a start was admitted and the audience has channels.
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. If the store
         /// has lost the channels, the keeper restores them.
         ///
-        /// The channels must exist until the given time (UNIX milliseconds), because APNs may still deliver a stored
-        /// message. 0: APNs stores none.
+        /// The channels must exist until `storedUntilWallMilliseconds` (UNIX milliseconds), because APNs may deliver a
+        /// stored message until then. 0: APNs stores none.
         case ended(storedUntilWallMilliseconds: Int64)
         /// The store may have lost the audience's channels: the keeper looks for them, and writes those that exist into
         /// the audience's hash. It creates none.
         case sought
-        /// APNs does not know this channel any more: the keeper replaces the channel.
+        /// APNs says that this channel does not exist: the keeper replaces it by a new channel.
         case lost(AudienceChannel)
     }
 
@@ -26,7 +26,7 @@ public struct CoreChannelRequest: Sendable, Equatable {
 }
 
 /// Which audiences of an app get channels even if no command requests one, and in which environments.
-public struct ChannelRule: Sendable {
+public struct AudienceChannelRule: Sendable {
     /// Audience ids. A pattern that ends with `*` matches every id that begins with the text before the `*`.
     private let patterns: [[UInt8]]
     private let environments: [APNsEnvironment]
@@ -43,8 +43,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments of this rule in which the audience has no channel yet. Bit `n` of the result is the
-    /// environment with the raw value `n`.
+    /// Returns the environments of this rule in which the audience has no channel yet. Bit `n` of the result stands for
+    /// the environment with the raw value `n`.
     ///
     /// Call this only for an audience that should have channels: the rule includes the audience (`includes`), or a
     /// command requests a channel.

@@ -14,12 +14,13 @@ public struct IncomingCommand {
     /// Whether the command itself requests a broadcast channel for its audience.
     public var requestsChannel: Bool
     public var event: Event
-    /// For a start: the ``ActivityIdentifierTemplate`` for the ids of the activities that it begins. Else empty.
+    /// For a start: the ``ActivityIdentifierTemplate`` for the ids of the activities that it begins. Empty for another
+    /// event.
     public var activityTemplate: UnsafeRawBufferPointer
     public var version: Version
     /// The priority for APNs: 5 or 10.
     public var priority: UInt8
-    /// The index of the command's policy, and the policy's name if the command gives one.
+    /// The index of the command's policy, and the policy's name; the name is empty if the command gives none.
     public var policyIndex: UInt8
     public var policyName: UnsafeRawBufferPointer
     /// The command's own expiration, UNIX seconds; -1 for none.

@@ -4,9 +4,9 @@ public import LiveActivity
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes of the id, the token and
 /// the lists of audiences are valid only during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
-    /// The activity or device. The core returns it when each of its audiences has an entry about the change, or when
-    /// the store has refused the entry permanently. If the member joins and gets a push with an audience's newest
-    /// state, the core also waits for APNs' first response to this push, but at most a second.
+    /// The activity or device. ``Audiences/takeMemberToSettle()`` returns it when each of its audiences has an entry
+    /// about the change, or the store has refused the entry permanently. If the member joins and gets a push with an
+    /// audience's newest state, the core returns it only after APNs' first response to this push, or after a second.
     public var member: ChangingMember
     /// The partition of the record that caused the change. If the member joins, this is a partition of the
     /// registrations topic.
@@ -18,15 +18,16 @@ public struct IncomingMembershipChange {
     /// token or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds. An audience keeps the later of two entries about a
-    /// member. So a member that left and was registered for the audience again afterwards stays in it.
+    /// When the member left `leftAudiences`, UNIX milliseconds. Of two entries about a member, the later one counts. So
+    /// a member that left an audience, and was registered for it again afterwards, stays in it.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: APNsEnvironment
     /// When the token was registered, UNIX milliseconds.
     public var registeredAtWallMilliseconds: Int64
-    /// For an activity: `frequentUpdates` of its registration. If true, the larger budget `frequentBudget` counts.
+    /// For an activity: whether its registration has `frequentUpdates`. If true, the larger budget `frequentBudget`
+    /// counts.
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool

@@ -13,9 +13,9 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         /// The result of one member whose push was refused.
         case memberResult
         case invalidation
-        /// A start of one device, for the commands topic.
+        /// A command that starts an activity on one device. It goes to the commands topic.
         case start
-        /// The result of a command in one broadcast.
+        /// The result of one broadcast of a command.
         case broadcastResult
         /// The result of a command over all its ranges and broadcasts, written when a broadcast is the last of them to
         /// end.
@@ -24,15 +24,17 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 
     public let kind: Kind
     /// For a fan-out record: which range or channel it is for. Up to 255, the number is the index of a range. 1,024
-    /// (``channelNumberBase``) is the channel of the environment with the raw value 0, and 1,025 of that with 1.
+    /// (``channelNumberBase``) stands for the channel in the environment with the raw value 0, and 1,025 for the
+    /// channel in the environment with the raw value 1.
     public let rangeOrChannelNumber: UInt16
-    /// The lowest number that stands for a channel. It is above 255, the highest index of a range. A ``tag`` has eleven
-    /// bits for ``rangeOrChannelNumber``, which are enough for both kinds of numbers.
+    /// The lowest number that stands for a channel. It is above 255, the highest index of a range, and the numbers
+    /// above it still fit into the eleven bits that a ``tag`` has for ``rangeOrChannelNumber``.
     static let channelNumberBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
-    /// Only the tags of this core have this bit. It is the highest bit below the lane's number (`ProducerTag`).
+    /// Only the tags of this core have this bit. It is the highest of the bits that a core may use; the lane's number
+    /// is above it (`ProducerTag`).
     private static let audiencesCoreBit: UInt64 = 1 << 47
 
     private init(_ kind: Kind, rangeOrChannelNumber: UInt16 = 0, _ rawIndex: UInt32) {
@@ -58,14 +60,14 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         Self(.commandResultAfterBroadcast, broadcast.rawValue)
     }
 
-    // The slot that the record is about. Only the property for the table that `kind` names may be used.
+    // The slot that the record is about. Use only the property that fits `kind`.
     var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
     var rangeVersion: RangeVersionIndex { RangeVersionIndex(rawValue: rawIndex) }
     var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }
     var pageMember: PageMemberIndex { PageMemberIndex(rawValue: rawIndex) }
     var broadcast: BroadcastIndex { BroadcastIndex(rawValue: rawIndex) }
 
-    /// The environment of the channel, if this is a broadcast's fan-out record.
+    /// The environment of the channel, if this is the fan-out record of a broadcast; else nil.
     var environment: APNsEnvironment? {
         guard kind == .fanout, rangeOrChannelNumber >= Self.channelNumberBase else { return nil }
         return rangeOrChannelNumber == Self.channelNumberBase ? .production : .sandbox

@@ -13,11 +13,11 @@ public struct RangeProgress: Sendable, Equatable {
 
     /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [VersionProgress]
-    /// The number of parked members below the completed position. They get their push later: an earlier push failed for
-    /// a temporary reason, or their pool was unavailable.
+    /// The number of parked members below the completed position. They get a push later, because an earlier push failed
+    /// for a temporary reason, or their pool was unavailable.
     public let parkedMemberCount: Int
 
-    /// Reads a checkpoint; nil if the text is no checkpoint.
+    /// Reads a checkpoint of the range; nil if the text is no checkpoint.
     public init?(checkpoint text: [UInt8], of range: SegmentRange) {
         guard let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }) else { return nil }
         let positionsPerLap = range.ordinals.upperBound - range.ordinals.lowerBound

@@ -14,9 +14,9 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// every round has reached all its members, and no record was passed over.
     ///
     /// The wait begins when a command is admitted, and ends when all members have had their turn. Later commands do not
-    /// begin it again. So this time shows a backlog even if no single command is old, because commands come faster than
-    /// the round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not
-    /// raise an alert for operators.
+    /// begin it again. So this time shows a backlog even if no single command is old: commands may come faster than the
+    /// round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not raise
+    /// an alert for operators.
     public var oldestRoundWaitingSinceWallMilliseconds: Int64?
 
     public init() {}
@@ -24,7 +24,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 
 extension Audiences {
     /// Returns how many members got each outcome since the worker started, by `MemberOutcome.rawValue`. A member counts
-    /// once in each lap, even if it was in the windows of several versions.
+    /// once in each lap (``RoundProgress``), even if several versions reached it in this lap.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         apps[appIndex].memberOutcomeCounts
     }
@@ -35,7 +35,7 @@ extension Audiences {
         apps[appIndex].membershipChangeCounts
     }
 
-    /// Adds the current numbers of each app to `gauges`, which has an element for each app. For
+    /// Adds the current numbers of each app to its element of `gauges`, which has one element for each app. For
     /// `oldestRoundWaitingSinceWallMilliseconds`, records that were passed over count too, because their states have
     /// reached no member yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
@@ -93,8 +93,8 @@ extension Audiences {
         return rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
-    /// Notes, before a version joins a round, since when members wait for their turn: since the version's command was
-    /// admitted. If members already wait for an older version, the noted time stays as it is.
+    /// Notes since when members of a round wait for their turn: since the command of a new version was admitted. If
+    /// members already wait for an older version, the noted time stays. Call this before the version joins the round.
     mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.membersWaitingSinceWallMilliseconds =

@@ -2,27 +2,28 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Members that join an audience and are shown its newest state at once, because the audience's rounds (``RoundSlot``)
-/// may have passed their position.
+/// Joiners: activities that have joined an audience and are shown its newest state at once, because the audience's
+/// rounds (``RoundSlot``) may have passed their position. A joiner is named by its membership change
+/// (``MembershipChangeSlot``). `Audiences+NewestStates` requests the states.
 ///
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
-/// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
+/// has acknowledged the joiner's entry. So the joiner misses no state: the rounds of all later commands find the entry.
 ///
 /// The store does not know that the push must still be sent. So the registration stays unsettled until APNs first
 /// responds to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration
 /// is read again, and the push is sent. While APNs accepts no push, the core tries again until the state expires. (R18)
 ///
 /// Known issue (K24): after the registration has settled, the push is lost if the process ends, if the registration's
-/// partition moves (`Audiences+MovedJoiners`), if too many members wait, or if APNs calls the token dead too often
+/// partition moves (`Audiences+MovedJoiners`), if too many joiners wait, or if APNs calls the token dead too often
 /// (``handleRefusedJoinerToken(_:_:now:)``).
 extension Audiences {
-    /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
+    /// The longest time that a registration stays unsettled while its joiner waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
-    /// How often the core checks whether it must give up a push that waits.
+    /// The time between two checks whether the core must give up a push that waits.
     private static var joinerCheckIntervalMilliseconds: Int64 { 10_000 }
-    /// If the store last replied longer ago than this, the states are requested again before one of them is sent.
-    /// Otherwise a member that has waited long for its pool could get an old state (R20).
+    /// If the store last replied to a joiner's requests longer ago than this, the joiner's states are requested again
+    /// before one of them is sent. Otherwise a joiner that has waited long for its pool could get an old state (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Begins to show an activity the newest state of the audience that it has joined; if it has joined several, the
@@ -54,129 +55,14 @@ extension Audiences {
         }
     }
 
-    // MARK: - Requests for states
-
-    private mutating func requestNewestStates(_ change: MembershipChangeIndex) {
-        releaseState(of: change)
-        membershipChanges[change].enter(.requestingStates)
-        membershipChanges[change].answeredStateRequestCount = 0
-        requestStateOfNextAudience(change)
-    }
-
-    /// Makes the member wait for the newest state of its next joined audience. If a call for this state is already
-    /// under way, another call follows its reply, because the first call may have read the state before the member
-    /// joined.
-    private mutating func requestStateOfNextAudience(_ change: MembershipChangeIndex) {
-        let slot = membershipChanges[change]
-        let key = AudienceKey(
-            appIndex: slot.member.appIndex,
-            digest: slot.joinedAudience(slot.answeredStateRequestCount)
-        )
-        guard let request = newestStateRequestsByKey[key] else {
-            let request = newestStateRequests.allocate(NewestStateRequest(key))
-            newestStateRequestsByKey[key] = request
-            newestStateRequests[request].changes.prepend(change, in: &membershipChanges)
-            return storeQueue.append(.readNewestState(request))
-        }
-        newestStateRequests[request].changesForNextRequest.prepend(change, in: &membershipChanges)
-    }
-
-    /// Gives an audience's newest state to the members that wait for it. Each member then requests the state of the
-    /// next audience that it has joined. After the last audience, the member joins its pool's queue. If there is no
-    /// room for the state, the members request their states again after a pause.
-    ///
-    /// - Parameter reply: nil if the store refused the request.
-    mutating func handleNewestStateReply(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
-        let slot = newestStateRequests[request]
-        let hasRoom = newestStateBytes < configuration.newestStateBytesMax
-        let state = hasRoom ? addNewestState(slot.key.digest, reply) : nil
-        // Queue another call for the changes that came after this one was queued: for them, the reply may be too old.
-        // If there are no such changes, free the request's slot. Do this before the loop below, because the loop may
-        // request the state of the same audience again.
-        newestStateRequests[request].changes = slot.changesForNextRequest
-        newestStateRequests[request].changesForNextRequest = LinkedList()
-        if slot.changesForNextRequest.isEmpty {
-            newestStateRequestsByKey[slot.key] = nil
-            newestStateRequests.free(request)
-        } else {
-            storeQueue.append(.readNewestState(request))
-        }
-        if let state { newestStates[state].referenceCount += 1 }
-        var changes = slot.changes
-        while let change = changes.popFirst(in: &membershipChanges) {
-            guard hasRoom || reply?.verdict != .send else {
-                backOffForLackOfBytes(change, now: now)
-                continue
-            }
-            membershipChanges[change].answeredStateRequestCount += 1
-            if let state, let version = reply?.newestVersion {
-                chooseStateIfNewer(state, version, to: change)
-            }
-            if membershipChanges[change].answeredStateRequestCount < membershipChanges[change].joinedAudienceCount {
-                requestStateOfNextAudience(change)
-            } else {
-                queueJoiner(change, now: now)
-            }
-        }
-        if let state { releaseReference(of: state) }
-    }
-
-    /// Keeps the state that a reply has brought, for all members that wait for it; nil if the reply has no usable
-    /// state.
-    private mutating func addNewestState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
-        guard let reply, reply.verdict == .send, let version = reply.newestVersion, let stored = reply.bytes,
-            let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
-        else { return nil }
-        newestStateBytes += body.count
-        return newestStates.allocate(NewestStateSlot(audience, reply, version, body))
-    }
-
-    /// Chooses this state for the member, except in two cases:
-    /// - The activity already shows this version or a newer one.
-    /// - Another state, of another joined audience, was chosen before and is at least as new.
-    private mutating func chooseStateIfNewer(
-        _ state: NewestStateIndex,
-        _ version: Version,
-        to change: MembershipChangeIndex
-    ) {
-        let slot = membershipChanges[change]
-        // The registration says which version the activity shows, with its sequence. So compare whole versions.
-        if let shownVersion = slot.shownVersion, version <= shownVersion { return }
-        // The two states belong to different audiences, and a sequence only orders the states of one. So compare
-        // `aps.timestamp`. If the two are equal, the state that was chosen first stays.
-        if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
-            return
-        }
-        releaseState(of: change)
-        membershipChanges[change].newestState = state
-        membershipChanges[change].stateExpirationSeconds = newestStates[state].expirationSeconds
-        newestStates[state].referenceCount += 1
-    }
-
-    /// Notes that the member no longer uses its chosen state. Frees the state if no other member uses it.
-    mutating func releaseState(of change: MembershipChangeIndex) {
-        let state = membershipChanges[change].newestState
-        guard state != .null else { return }
-        membershipChanges[change].newestState = .null
-        releaseReference(of: state)
-    }
-
-    private mutating func releaseReference(of state: NewestStateIndex) {
-        newestStates[state].referenceCount -= 1
-        guard newestStates[state].referenceCount == 0 else { return }
-        newestStateBytes -= newestStates[state].body.count
-        newestStates[state].body.free()
-        newestStates.free(state)
-    }
-
     // MARK: - Pushes to joiners
 
-    /// Puts a member into its pool's queue of joiners, when all its requests for states are answered. Exceptions:
+    /// Puts a joiner into its pool's queue, when all its requests for states are answered. Exceptions:
     /// - If no state was chosen, if the state is too old, or if the core must give up the push, ends the membership
     ///   change.
-    /// - If APNs delays the push, and the states of all members use more than half of their bytes, the member backs off
+    /// - If APNs delays the push, and the states of all joiners use more than half of their bytes, the joiner backs off
     ///   for lack of bytes.
-    private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
+    mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
         let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, now: now),
             !AgeRules.isExpired(stateExpirationSeconds, nowSeconds: now.wallSeconds)
@@ -186,15 +72,15 @@ extension Audiences {
         }
         membershipChanges[change].enter(.awaitingPush)
         // Count the age of the states from the last reply, even if an earlier reply brought the chosen state. Otherwise
-        // a member of many audiences could find this state too old at once (`stateAgeMillisecondsMax`), and would
+        // a joiner of many audiences could find this state too old at once (`stateAgeMillisecondsMax`), and would
         // request all states again and again.
         membershipChanges[change].lastStateReplyAtMilliseconds = now.monotonicMilliseconds
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         guard isPoolUnavailable(environment, appIndex: appIndex) else {
             return apps[appIndex].queuedJoiners[environment].append(change, in: &membershipChanges)
         }
-        // An unavailable pool probes with its first member. A probe may have made this member request its states, so
-        // this member goes first.
+        // An unavailable pool probes with its first joiner. A probe may have made this joiner request its states, so
+        // this joiner goes first.
         apps[appIndex].queuedJoiners[environment].prepend(change, in: &membershipChanges)
     }
 
@@ -205,8 +91,10 @@ extension Audiences {
         return (Int(slot.member.appIndex), slot.environment)
     }
 
-    /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent. After an outage, all
-    /// states are too old, but a probe needs only one. So for a probe, requests the states of at most one member. (R4)
+    /// Returns the push to the next joiner in a pool's queue; nil if none can be sent. A joiner whose states are too
+    /// old requests them again. A joiner whose state has expired ends its change, and a joiner that may not be retried
+    /// now backs off. After an outage, all states are too old, but a probe needs only one. So for a probe, requests
+    /// the states of at most one joiner. (R4)
     mutating func takeNextJoinerPush(
         _ pool: PoolTarget,
         permitsRetry: Bool,
@@ -259,7 +147,7 @@ extension Audiences {
         )
     }
 
-    /// Makes the member the first of its pool's queue again, because no stream was free for its push. The push was
+    /// Makes the joiner the first of its pool's queue again, because no stream was free for its push. The push was
     /// counted as in flight when it was taken (`Audiences+Pushes`), and is counted no longer.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
@@ -284,7 +172,7 @@ extension Audiences {
         }
     }
 
-    /// Makes a member back off after a failed attempt, to try its push again. Its registration may now settle, although
+    /// Makes a joiner back off after a failed attempt, to try its push again. Its registration may now settle, although
     /// the push is not sent yet (K24). Ends the membership change instead if the core must give up the push.
     mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
         queueMemberToSettle(of: change)
@@ -297,7 +185,7 @@ extension Audiences {
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
-    /// Makes a member wait before it requests the newest states again. Ends the membership change instead if the core
+    /// Makes a joiner wait before it requests the newest states again. Ends the membership change instead if the core
     /// must give up the push.
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
@@ -307,35 +195,35 @@ extension Audiences {
         startMembershipChangeTimer(change)
     }
 
-    /// Makes a member wait because there are too few bytes for its state. If APNs delays its push, the pause is long,
-    /// so that the members of a long outage do not request their states again and again.
-    private mutating func backOffForLackOfBytes(_ change: MembershipChangeIndex, now: Moment) {
+    /// Makes a joiner wait because there is too little room for its state. If APNs delays its push, the pause is long,
+    /// so that the joiners of a long outage do not request their states again and again.
+    mutating func backOffForLackOfBytes(_ change: MembershipChangeIndex, now: Moment) {
         var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: 1)
         if isPushDelayedByAPNs(change) { extendToLongRetryPause(&pauseMilliseconds) }
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
-    /// Whether the core gives up the push to this member, because at least one of these is true:
-    /// - A later change of the member has come.
-    /// - The partition of its registration has moved, and the push may wait no longer (`waitEndMilliseconds`).
+    /// Whether the core gives up the push to this joiner, because at least one of these is true:
+    /// - A later change of the same member has come.
+    /// - The partition of its registration has moved, and the push may wait no longer (`movedWaitEndMilliseconds`).
     /// - APNs delays the push, and slots are scarce.
     private func mustGiveUp(_ change: MembershipChangeIndex, now: Moment) -> Bool {
         let slot = membershipChanges[change]
-        return slot.isOverriddenByLaterChange || slot.waitEndMilliseconds < now.monotonicMilliseconds
+        return slot.isOverriddenByLaterChange || slot.movedWaitEndMilliseconds < now.monotonicMilliseconds
             || areChangeSlotsScarce(forApp: Int(slot.member.appIndex)) && isPushDelayedByAPNs(change)
     }
 
     /// Whether more than half of the slots for changes are in use, and the app uses more than its equal part of this
-    /// half. So during an outage of this app, the members of other apps wait on. (R22)
+    /// half. So during an outage of this app, the joiners of other apps wait on. (R22)
     private func areChangeSlotsScarce(forApp appIndex: Int) -> Bool {
         let slotsMax = membershipChanges.limit / 2
         return membershipChanges.count > slotsMax
             && apps[appIndex].membershipChangeSlotCount > slotsMax / apps.count
     }
 
-    /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
+    /// Whether the joiner's push has failed before, or the joiner's pool is unavailable. If slots are scarce, the core
     /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
-    /// slots: a round may have passed the member's position, and then only this push brings the newest state.
+    /// slots: a round may have passed the joiner's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -380,7 +268,7 @@ extension Audiences {
             membershipChanges[change].lastStateReplyAtMilliseconds = .min
             membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
         case .requestingStates, .underWay:
-            // The store or APNs makes the member continue, without a timer.
+            // The store or APNs makes the joiner continue, without a timer.
             membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
         case .queued, .notifying, .backingOff: break
         }

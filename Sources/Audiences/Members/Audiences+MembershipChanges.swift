@@ -12,8 +12,9 @@ extension Audiences {
     /// The number of changes in memory, including those whose member still waits to be shown the newest state.
     public var membershipChangeCount: Int { membershipChanges.count }
 
-    /// Takes a change of a member's audiences. When the registration that caused the change may be settled,
-    /// ``takeMemberToSettle()`` returns the member, once for each change.
+    /// Takes a change of a member's audiences; call this only while ``canReceiveMembershipChange`` is true. When the
+    /// registration that caused the change may be settled, ``takeMemberToSettle()`` returns the member, once for each
+    /// change.
     public mutating func receiveMembershipChange(_ incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         apps[Int(incoming.member.appIndex)].membershipChangeSlotCount += 1

@@ -1,18 +1,18 @@
 public import Delivery
 
-/// Members that have joined an audience and wait for a push, while Kafka takes the partition of their registration from
+/// Joiners (`Audiences+Joiners`) that wait for a push, while Kafka takes the partition of their registration from
 /// this lane: the partition *moves*.
 ///
 /// Another worker may then own the partition, and may read that a member has left its audience. So the core gives up
-/// the push a minute later (K24). But in most rebalances this lane loses the partition only for seconds, because the
-/// assignor gives up all partitions first. When the partition is back, the wait has no limit again, unless another
-/// worker may have settled records of the partition.
+/// the push a minute later (K24). But in most rebalances this lane loses the partition only for seconds: each worker
+/// first gives up all its partitions, and usually gets them again. When the partition is back, the wait has no limit
+/// again, unless another worker may have settled records of the partition.
 extension Audiences {
     /// How long the core still tries to send the push after the registration's partition has moved.
     private static var giveUpMovedJoinerAfterMilliseconds: Int64 { 60_000 }
 
-    /// Limits the wait of the members whose registrations came from this partition of the registrations topic. Called
-    /// when the partition moves, but not when this lane reads it again.
+    /// Limits the wait of the joiners whose registrations came from this partition of the registrations topic. Called
+    /// when the partition moves, but not when this lane keeps the partition and reads it again.
     ///
     /// - Parameter settledEndOffset: below this offset, all records of the partition are settled.
     public mutating func limitJoinerWaits(
@@ -23,8 +23,8 @@ extension Audiences {
         forEachChange(ofRegistrationsPartition: partition) { slot in
             // If an earlier move has limited this wait, keep the limit and the offset of that move. Another worker may
             // have settled records since then, even if the partition was back meanwhile.
-            guard slot.waitEndMilliseconds == .max else { return }
-            slot.waitEndMilliseconds = now.monotonicMilliseconds + Self.giveUpMovedJoinerAfterMilliseconds
+            guard slot.movedWaitEndMilliseconds == .max else { return }
+            slot.movedWaitEndMilliseconds = now.monotonicMilliseconds + Self.giveUpMovedJoinerAfterMilliseconds
             slot.settledEndOffset = settledEndOffset
         }
     }
@@ -48,12 +48,13 @@ extension Audiences {
         now: Moment
     ) {
         guard !areLaterRecordsSettled else { return }
-        let sessionMilliseconds = configuration.consumerSessionMilliseconds
+        let sessionTimeoutMilliseconds = configuration.consumerSessionTimeoutMilliseconds
         forEachChange(ofRegistrationsPartition: partition) { slot in
-            let movedAtMilliseconds = slot.waitEndMilliseconds - Self.giveUpMovedJoinerAfterMilliseconds
-            guard offset <= slot.settledEndOffset, now.monotonicMilliseconds - movedAtMilliseconds < sessionMilliseconds
+            let movedAtMilliseconds = slot.movedWaitEndMilliseconds - Self.giveUpMovedJoinerAfterMilliseconds
+            guard offset <= slot.settledEndOffset,
+                now.monotonicMilliseconds - movedAtMilliseconds < sessionTimeoutMilliseconds
             else { return }
-            slot.waitEndMilliseconds = .max
+            slot.movedWaitEndMilliseconds = .max
         }
     }
 

@@ -67,8 +67,8 @@ extension Audiences {
     }
 
     /// How often APNs may call a joiner's token dead although it may be valid. The pauses after the refusals are some
-    /// minutes together. APNs knows a new registration by then, so the token is dead: perhaps its server registers
-    /// stored tokens again, with the current time.
+    /// minutes together. By then, APNs would know a new registration, so the token is dead: perhaps the app's server
+    /// registers stored tokens again, with the current time.
     private static var deadTokenRefusalsMax: UInt8 { 12 }
 
     /// Records that the token of a joiner is dead, and ends the membership change. Sends the push again later in two
@@ -163,7 +163,8 @@ extension Audiences {
     }
 
     /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
-    /// record, queues the calls about a dead token. After the last of all, gives the member its outcome.
+    /// record, queues the calls about the token if the token is dead. After the last call or record of all, frees the
+    /// slot, and gives a member of a round its outcome, unless the round is abandoned.
     mutating func callOrRecordAcknowledged(about refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }

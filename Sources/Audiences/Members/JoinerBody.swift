@@ -29,15 +29,19 @@ package enum JoinerBody {
     /// Returns the body for a member that joins, with the timestamp that the store chose. Nil if `stored` does not have
     /// the form of ``storedBody(_:_:)``.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
-        let count = stored.count - timestampOffsetByteCount
-        guard count > 0 else { return nil }
-        let timestampOffset = UInt32(UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: count, as: UInt16.self)))
+        let bodyByteCount = stored.count - timestampOffsetByteCount
+        guard bodyByteCount > 0 else { return nil }
+        let timestampOffset = UInt32(
+            UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: bodyByteCount, as: UInt16.self))
+        )
+        // `PushBody.setTimestamp` overwrites ten bytes at this place, so check first that they are digits of the body.
         let digits = ByteRange(offset: timestampOffset, count: 10)
-        guard digits.end <= count, digits.bytes(in: stored).allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 })
+        guard digits.end <= bodyByteCount,
+            digits.bytes(in: stored).allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 })
         else {
             return nil
         }
-        let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<count]))
+        let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<bodyByteCount]))
         var layout = PushBody.Layout.none
         layout.timestampDigits = digits
         PushBody.setTimestamp(timestamp, in: body.mutableBuffer, layout)

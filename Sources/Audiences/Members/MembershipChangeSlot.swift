@@ -81,7 +81,8 @@ struct MembershipChangeSlot: LinkedSlot {
     /// How many of the requests for the newest states of the joined audiences are answered: the store has replied, or
     /// has refused the request.
     var answeredStateRequestCount = 0
-    /// The next of the changes that wait for the same reply of the store, or for a push in the same pool.
+    /// The next change in the list of changes that wait for the same reply of the store, or for a push in the same
+    /// pool.
     var nextInList = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
@@ -100,10 +101,10 @@ struct MembershipChangeSlot: LinkedSlot {
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
-    /// When the core gives up the push, because the registration's partition has moved (monotonic milliseconds,
+    /// When the core gives up the push because the registration's partition has moved (monotonic milliseconds,
     /// `Audiences+MovedJoiners`). `.max`: the partition has not moved, or it has come back and no other worker can have
     /// settled its records.
-    var waitEndMilliseconds: Int64 = .max
+    var movedWaitEndMilliseconds: Int64 = .max
     /// Below this offset, all records of the partition were settled when the partition moved; `.min`: it has not moved.
     var settledEndOffset: Int64 = .min
     /// When the core must check the change again (monotonic milliseconds); `.max`: no time is set.
@@ -197,8 +198,8 @@ struct MembershipChangeSlot: LinkedSlot {
 /// id.
 ///
 /// Rarely, two members have the same hash, and the core takes them for one member. If both change at the same time, the
-/// second change waits until the first is written into its audiences. The first member is then not shown the newest
-/// state, because the core takes the second change for a later change of this member.
+/// second change waits until the first is written into its audiences. The member of the first change is then not shown
+/// the newest state, because the core takes the second change for a later change of this member.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -248,8 +249,9 @@ struct NewestStateSlot: BitwiseCopyable {
         isEnd = reply.isEnd
         self.body = body
         expirationSeconds = reply.expirationSeconds
-        // A state expires at the time that its command names or, without such a time, when it is too old. Redis stores
-        // only the result. If this is the time at which the state is too old, the command names none.
+        // A state expires at the time that its command names or, without such a time, when it becomes too old. Redis
+        // stores only the resulting time. If the state becomes too old at just this time, the command is taken to name
+        // none.
         let expirationByAgeSeconds = AgeRules.stateExpirationSeconds(
             timestamp: version.timestamp,
             isEnd: reply.isEnd,

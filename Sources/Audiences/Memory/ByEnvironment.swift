@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One value for each APNs environment. A slot can have it, because it is `BitwiseCopyable`.
+/// One value for each APNs environment. A dictionary cannot be used in a slot, because it is not `BitwiseCopyable`.
 struct ByEnvironment<Value: BitwiseCopyable>: BitwiseCopyable {
     var production: Value
     var sandbox: Value

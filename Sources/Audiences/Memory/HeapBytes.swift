@@ -1,6 +1,6 @@
 /// Bytes on the heap that belong to one slot. A slot is `BitwiseCopyable` (see ``Slab``), so it cannot contain an
-/// array. The owner of the slot must free these bytes. A push to one member must not create such bytes, because that
-/// allocates memory. (R3)
+/// array. The owner of the slot must free these bytes. No code that runs for each push to a member may create such
+/// bytes, because this allocates memory. (R3)
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int

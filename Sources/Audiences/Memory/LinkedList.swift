@@ -6,14 +6,14 @@ protocol LinkedSlot: BitwiseCopyable {
     var nextInList: SlabIndex<Self> { get set }
 }
 
-/// A list of slots that are linked through themselves, so that the list allocates nothing (R3). `predecessor`, `remove`
-/// and `replace`, and `insert` before a slot, walk through the list; the others do not.
+/// A list of slots that are linked through themselves, so that the list allocates nothing (R3). These methods walk
+/// through the list: `predecessor`, `remove`, `replace`, and `insert` with `before`. The others do not.
 ///
 /// The send queue of an app (``AppWork``) and the list of a round's parked members are linked in both directions
-/// instead, because they may be long, and any element may leave at any time. `WaitingList` of `Delivery` is a type of
-/// its own, because it also changes the stages of its records (R7).
+/// instead, because they may be long, and any of their elements may leave at any time. `WaitingList` of `Delivery` is a
+/// type of its own, because it also changes the stages of its records (R7).
 struct LinkedList<Slot: LinkedSlot>: BitwiseCopyable {
-    // `.null` if the list is empty.
+    // Both are `.null` if the list is empty.
     private(set) var first = SlabIndex<Slot>.null
     private(set) var last = SlabIndex<Slot>.null
 

@@ -3,17 +3,18 @@ import LiveActivity
 
 /// Pages that a round (``RoundSlot``) reads while a server of a cluster may lack their members. (R26)
 extension Audiences {
-    /// Makes a page wait if the store may lack members of it: sets aside the call that reads the page, so that the call
-    /// is made again later. Otherwise the round would pass the lost members without notice. Its claim does not show the
-    /// loss: the claim is on the server with the audience's hash, and the page is usually on another one.
+    /// Makes a page wait if a server of a cluster may lack members of it: sets aside the call that reads the page, so
+    /// that the call is made again later. Without this wait, the round would pass the lost members without notice. The
+    /// round's claim does not show the loss: it is on the server with the audience's hash, and the page is usually on
+    /// another one.
     ///
     /// A page waits in two cases:
     /// - The shell says that members are missing.
-    /// - The store may lack members, and the page's whole segment is missing. This wait ends at the next reading of the
-    ///   marks (R24).
+    /// - The store may lack members, and the page's whole segment is missing. This wait ends when the marks are read
+    ///   the next time (R24).
     ///
-    /// No page of a round that is being drained or must be claimed again waits, because such a round waits for its
-    /// pages.
+    /// No page waits if the round is being drained or must be claimed again, because such a round waits for its pages.
+    /// After one page has waited ``memberWaitMillisecondsMax``, no page of the round waits any more.
     ///
     /// - Parameter isSegmentMissing: whether the store has no directory of the page's segment.
     /// - Returns: whether the page waits. Then the reply must not be used.
@@ -35,8 +36,8 @@ extension Audiences {
             rounds[round].claim.hasReachedMemberWaitLimit = true
             return false
         }
-        // Forget that this lower bound had no page, because after the wait the store may have the page again. Otherwise
-        // the next reading of the directory would skip it.
+        // Forget that no page was found at this lower bound, because after the wait the store may have the page again.
+        // Otherwise the next reading of the directory would skip it.
         pages[page].unusablePageLowerBound = nil
         storeQueue.setAside(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page), now: now)
         return true

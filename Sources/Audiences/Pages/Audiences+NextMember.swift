@@ -1,6 +1,6 @@
 import Delivery
 
-/// Where a round finds a member: the member's page, its index on the page, and its position (``RoundSlot``).
+/// Where a round (``RoundSlot``) finds a member: the page, the member's index on the page, and the member's position.
 struct MemberCoordinates {
     var page: PageIndex
     var memberIndex: Int
@@ -12,9 +12,9 @@ extension Audiences {
     /// Returns the member below the position `endPosition` that has its turn next. Nil if all members below
     /// `endPosition` have had their turn, or if the next one has not been read yet.
     ///
-    /// In its turn, the shell takes the member's push, or the core produces the member's start. Some members get
-    /// neither, for example if the version (``RangeVersionSlot``) has expired.
-    mutating func nextMember(of round: RoundIndex, endPosition: UInt64) -> MemberCoordinates? {
+    /// In a member's turn, the shell takes the push to the member, or the core produces the member's start. Some
+    /// members get neither, for example if the version (``RangeVersionSlot``) has expired.
+    mutating func findNextMember(of round: RoundIndex, endPosition: UInt64) -> MemberCoordinates? {
         var page = rounds[round].pages.current == .null ? rounds[round].pages.first : rounds[round].pages.current
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.current = page
@@ -30,8 +30,8 @@ extension Audiences {
         return nil
     }
 
-    /// Notes the progress and the version of the member that has its turn. The progress is, for example, a push in
-    /// flight, or an outcome without a push. Then moves on to the next member.
+    /// Ends the turn of the member that ``findNextMember(of:endPosition:)`` has returned: notes its version and its
+    /// progress, for example a push in flight, or an outcome without a push. The next member then has its turn.
     mutating func advancePast(_ next: MemberCoordinates, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
         pages[next.page].setProgress(next.memberIndex, progress)

@@ -16,8 +16,8 @@ extension Audiences {
             && app.pageBytes + rounds[round].pages.nextPageExpectedBytes <= configuration.pageBytesPerAppMax
     }
 
-    /// Gives the free room for pages to waiting rounds, one after the other. If a waiting round no longer needs a page,
-    /// the next one gets the room. Otherwise the room would stay unused until another page is freed.
+    /// Gives an app's free room for pages to its waiting rounds, one after the other. If a waiting round no longer
+    /// needs a page, the next one gets the room. Otherwise the room would stay unused until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
         let last = apps[appIndex].pageQueue.last
         while case let first = apps[appIndex].pageQueue.first, first != .null, hasRoomForPage(of: first),
@@ -25,15 +25,15 @@ extension Audiences {
         {
             if rounds[waitingRound].phase == .restoring {
                 // Request the page at once, because a timer would let another round take the room before. If the round
-                // cannot use a page, let a timer call `advance` for its next step, because `advance` needs the time,
-                // and this function does not have it.
+                // cannot use a page, its next step is `advance`. This function has no `Moment` for `advance`, so let a
+                // timer call `advance`.
                 if !givePageToRestoreParkedMembers(of: waitingRound) { scheduleAdvance(of: waitingRound, at: 0) }
             } else {
                 let hasGivenPage = givePageToAwaitingParkedMember(of: waitingRound)
                 prefetchPages(of: waitingRound, isFirstInQueue: !hasGivenPage)
             }
-            // `last` was the last in the queue when this method began. Stop after this round: those behind it have
-            // queued again since then. So the loop ends. (R4)
+            // `last` was at the end of the queue when this method began. The rounds behind it have queued again since.
+            // So stop after `last`, and the loop ends. (R4)
             if waitingRound == last { return }
         }
     }

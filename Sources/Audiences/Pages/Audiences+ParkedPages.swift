@@ -8,11 +8,12 @@ extension Audiences {
     /// pause, the round tries again to reserve them.
     private static var parkingPlacePauseMilliseconds: Int64 { 100 }
 
-    /// Reads the members that the partition's previous owner had parked, one after the other. The round (in the phase
-    /// `restoring`) sends nothing before they are all read.
+    /// Requests the page of the next member that the partition's previous owner had parked, or lets the round wait for
+    /// room. After the last such member, the round enters `running`; before, it sends nothing. Does nothing if the
+    /// round is not in the phase `restoring`, or has a page now.
     ///
-    /// The reading begins only when there are free places for all these members, and reserves the places. Otherwise two
-    /// rounds could each park a part of their members, and then wait forever for each other's places.
+    /// The reading begins only when there are free places for all these members, and the places are then reserved.
+    /// Otherwise two rounds could each park a part of their members, and then wait forever for each other's places.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -26,10 +27,11 @@ extension Audiences {
         addPageToRestoreParkedMembers(of: round, at: position)
     }
 
-    /// Gives free room for a page to a round in the phase `restoring`, the first in the page queue.
+    /// Requests the next page of a round in the phase `restoring`. Called when there is room for a page, and the round
+    /// was the first in the page queue.
     ///
-    /// - Returns: false if the round cannot use a page now: it has one already, has reserved no places for its parked
-    ///   members, or has parked them all.
+    /// - Returns: false if the round cannot use a page now: it is not in this phase, has a page already, has reserved
+    ///   no places for its parked members, or has parked them all.
     mutating func givePageToRestoreParkedMembers(of round: RoundIndex) -> Bool {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null,
             rounds[round].checkpoints.restored.reservedMemberCount > 0,
@@ -74,8 +76,9 @@ extension Audiences {
         )
     }
 
-    /// Parks the members at the page's `startPosition` again, because the partition's previous owner had parked them. A
-    /// member that was parked there, and is not on the page now, has left the audience.
+    /// Parks the members at the page's `startPosition` again, because the partition's previous owner had parked them,
+    /// and frees the page. A member that was parked there, and is not on the page now, has left the audience. If too
+    /// few places are free, parks none, and tries again after a pause.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let hasParked = parkMembersAgain(at: pages[page].startPosition, on: page, of: round, now: now)
         rounds[round].pages.list = LinkedList()
@@ -83,11 +86,11 @@ extension Audiences {
         if hasParked { advance(round, now: now) } else { waitForParkingPlaces(round, now: now) }
     }
 
-    /// Parks the members at this position again. Returns false if too few places are free: then none is parked, and the
-    /// position must be read again.
+    /// Parks the members at this position again. Returns false if too few places are free: then no member is parked,
+    /// and the position must be read again.
     ///
-    /// Rarely, the position has more members than were parked there, because the hashes of their ids are equal. All of
-    /// them are parked, so that none is missed.
+    /// Rarely, the position has more members than were parked there, because the hashes of their ids are equal. Then
+    /// all members at the position are parked, so that none is missed.
     private mutating func parkMembersAgain(
         at position: UInt64,
         on page: PageIndex,
@@ -113,8 +116,8 @@ extension Audiences {
         return true
     }
 
-    /// Reads a parked member again before its push, because the member was read too long ago: by now it may have left,
-    /// or may have another token.
+    /// Requests the page of a parked member, to read the member again before its push. The member was read too long
+    /// ago: by now it may have left the audience, or may have another token.
     ///
     /// - Returns: false if there is no room for a page now. The round then waits in the page queue, and the member is
     ///   read when the round's turn comes.
@@ -139,8 +142,8 @@ extension Audiences {
         return true
     }
 
-    /// Called when there is room for a page, for the first round in the page queue. Requests the page of the parked
-    /// member that waits for one, and returns true; false if none waits.
+    /// Called when there is room for a page, for the first round in the page queue. If the round is running and one of
+    /// its parked members waits for a page, requests this page and returns true. Otherwise returns false.
     mutating func givePageToAwaitingParkedMember(of round: RoundIndex) -> Bool {
         let member = rounds[round].members.parkedMemberAwaitingPage
         guard rounds[round].phase == .running, member != .null else { return false }
@@ -149,10 +152,10 @@ extension Audiences {
     }
 
     /// Whether a parked member of the round may be waiting for its page. Such a round must send soon after the page has
-    /// come. Otherwise the member becomes too old again.
+    /// come. Otherwise the member must be read once more.
     ///
     /// The result may also be true without such a member: `refusedOrReadAgainCount` also counts members whose refused
-    /// push is being recorded. Then the round may come to the front of the send queue without need, which does no harm.
+    /// push is being recorded. Then the round may come to the front of the send queue without need. This does no harm.
     func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
         rounds[round].members.refusedOrReadAgainCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
     }
@@ -169,8 +172,9 @@ extension Audiences {
         pages[page].parkedMember = member
     }
 
-    /// Called when the page of a parked member is read again. Takes the member's current token from the page, and parks
-    /// the member again. A member that is not on the page has left the audience, and ends as `unregistered`.
+    /// Called when the page of a parked member is read again. Takes the member's current token from the page, parks the
+    /// member again, and frees the page. A member that is not on the page has left the audience. If the round is
+    /// running, this member ends as `unregistered`.
     mutating func pageOfParkedMemberReceived(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isStillMember = false
@@ -178,7 +182,7 @@ extension Audiences {
             guard let pageMember = pages[page].member(index),
                 parkedMembers[member].hasSameIdentifier(as: pageMember)
             else { continue }
-            parkedMembers[member].update(from: pageMember, readAtMilliseconds: now.monotonicMilliseconds)
+            parkedMembers[member].replaceEntry(by: pageMember, readAtMilliseconds: now.monotonicMilliseconds)
             isStillMember = true
         }
         freePageAndOfferRoom(page)

@@ -4,24 +4,25 @@ import LiveActivity
 /// Reads pages before their round (``RoundSlot``) needs the members.
 ///
 /// A page says where the next page of its segment begins. So the round usually reads page after page. It reads the
-/// segment's directory, the list of the pages' lower bounds, only in two cases:
+/// segment's directory (the list of the pages' lower bounds) only in two cases:
 /// - It needs a position in the middle of the segment, such as a parked member's.
 /// - The page that it requested does not exist, has been split, or is damaged.
 extension Audiences {
     /// The maximum number of pages of a round, including those that are being read. Pages that are read for one parked
-    /// member may exceed it.
+    /// member may exceed this number. (R4)
     private static var pagesPerRoundMax: UInt16 { 32 }
-    /// The maximum number of segments that one round reads at a time.
+    /// The maximum number of segments that one round reads at a time. (R4)
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// The maximum number of times that the core reads a segment's directory for one page. The last of these readings
-    /// only says where the next page begins: directory and pages contradict each other, so the round skips the
-    /// positions up to there. Otherwise it would never end.
+    /// The maximum number of times that the core reads a segment's directory to find one page. After the last time, the
+    /// core assumes that the directory and the pages contradict each other, and skips the positions up to the lower
+    /// bound of the next page. Without this limit, the reading might never end. (R4)
     private static var directoryReadsMax: UInt8 { 4 }
 
-    /// Requests as many pages as there is room for.
+    /// Requests the pages that the round needs next, as many as there is room for. If there is no room, puts the round
+    /// into its app's page queue. Does nothing if the round is not running, has no version, or is halted.
     ///
-    /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all other rounds of its app. If
-    ///   so, it may take one page although other rounds wait.
+    /// - Parameter isFirstInQueue: whether the round was the first in its app's page queue. If so, it may take one page
+    ///   although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null, !isHalted(round) else { return }
         let endPosition = readingEndPosition(of: round)
@@ -41,7 +42,8 @@ extension Audiences {
         }
     }
 
-    /// Returns the round's first page whose next page must be requested; nil if there is none.
+    /// Returns the first page of the round behind which a page of the same segment must be requested; nil if there is
+    /// none.
     private func pageWithUnrequestedNextPage(of round: RoundIndex, endPosition: UInt64) -> PageIndex? {
         var page = rounds[round].pages.first
         while page != .null {
@@ -60,16 +62,17 @@ extension Audiences {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < endPosition
     }
 
-    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and at most
-    /// as many as its range has: one more would be the first segment again, in the next lap, while members of this lap
-    /// are still under way.
+    /// Whether the round needs the next segment and may read it now. It reads at most `segmentsAheadMax` segments at a
+    /// time, and at most as many as its range has: one more would be the first segment again, in the next lap, while
+    /// members of this lap are still under way.
     private func mayReadNextSegment(_ round: RoundIndex, endPosition: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.progress.readPosition < endPosition else { return false }
         guard slot.pages.first != .null else { return true }
-        let segmentPositions = MemberLocation.positionsPerSegment
+        let positionsPerSegment = MemberLocation.positionsPerSegment
         let segmentsAheadCount =
-            slot.progress.readPosition / segmentPositions &- pages[slot.pages.first].startPosition / segmentPositions
+            slot.progress.readPosition / positionsPerSegment
+            &- pages[slot.pages.first].startPosition / positionsPerSegment
         return segmentsAheadCount < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
@@ -95,7 +98,8 @@ extension Audiences {
     /// its lower bound is not known, the directory. The caller then links the page to the round or to a parked member.
     mutating func addPage(_ round: RoundIndex, startPosition: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.nextPageExpectedBytes)
-        // A segment has 2^32 positions. So the low 32 bits of a round's position are the position in the segment.
+        // A segment has 2^32 positions. So the low 32 bits of a round's position are the position in the segment, and 0
+        // is the lower bound of a segment's first page.
         let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: startPosition) == 0
         let page = pages.allocate(
             PageSlot(
@@ -125,29 +129,35 @@ extension Audiences {
 
     // MARK: - Replies with pages
 
-    /// Looks up in a segment's directory (nil: none) which page has the wanted position, and requests that page. If
-    /// there is none, this page becomes ready without members.
+    /// Finds in a segment's directory which stored page contains the position that `page` needs, and requests this
+    /// stored page. If there is none, or if it cannot be used, `page` becomes ready without members. If `page` was
+    /// discarded, frees it. If the store may lack members, `page` may wait
+    /// (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
+    ///
+    /// - Parameter bytes: the lower bounds of the segment's pages, four bytes each; nil or empty if there is no
+    ///   directory.
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         if beginWaitIfMembersMissing(of: page, isSegmentMissing: bytes?.isEmpty ?? true, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var wantedPageLowerBound: UInt32?
         var nextPageLowerBound: UInt32?
-        let bounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
-        for offset in stride(from: 0, to: bounds.count / 4 * 4, by: 4) {
-            let bound = UInt32(littleEndian: bounds.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-            if bound <= wantedPosition {
-                wantedPageLowerBound = max(wantedPageLowerBound ?? 0, bound)
+        let lowerBounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        for offset in stride(from: 0, to: lowerBounds.count / 4 * 4, by: 4) {
+            let lowerBound = UInt32(littleEndian: lowerBounds.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+            if lowerBound <= wantedPosition {
+                wantedPageLowerBound = max(wantedPageLowerBound ?? 0, lowerBound)
             } else {
-                nextPageLowerBound = min(nextPageLowerBound ?? .max, bound)
+                nextPageLowerBound = min(nextPageLowerBound ?? .max, lowerBound)
             }
         }
         pages[page].directoryReadCount += 1
         guard let wantedPageLowerBound, wantedPageLowerBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            // The store has no readable page that contains `wantedPosition`. So the page becomes ready without members,
-            // and the round continues at the lower bound of the next page, or at the end of the segment.
+            // The store has no readable page that contains `wantedPosition`, or the limit of readings is reached. So
+            // the page becomes ready without members, and the round continues at the lower bound of the next page, or
+            // at the end of the segment.
             return makeReady(page, nextPageLowerBound: nextPageLowerBound, now: now)
         }
         pages[page].lowerBound = wantedPageLowerBound
@@ -155,8 +165,10 @@ extension Audiences {
         requestRead(of: page)
     }
 
-    /// Makes a page ready with the members that the store has read, from the wanted position on. If the store's page is
-    /// missing, damaged or the wrong one, requests the directory instead.
+    /// Makes `page` ready with the members that the store has returned, from the position that `page` needs. If the
+    /// stored page is missing, damaged, or does not contain this position, requests the directory instead. If `page`
+    /// was discarded, frees it. If the store may lack members, `page` may wait
+    /// (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         if beginWaitIfMembersMissing(of: page, isSegmentMissing: false, now: now) { return }
@@ -182,9 +194,9 @@ extension Audiences {
         makeReady(page, nextPageLowerBound: memberPage.nextLowerBound, now: now)
     }
 
-    /// Corrects the sum of the bytes of the app's pages: replaces the bytes that were expected for this page by its
-    /// real bytes. If the page is larger than expected, the sum may exceed the app's limit. The app then requests no
-    /// other page until there is room again.
+    /// Replaces the bytes that were expected for a page by its real bytes, in the sum of the app's pages. If the page
+    /// is larger than expected, the sum may exceed the app's limit. The app then requests no other page until there is
+    /// room again. Also notes the size, from which the round estimates its next pages.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].pageAndArrays.mutableBuffer.count
         apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
@@ -195,14 +207,15 @@ extension Audiences {
 
     /// Requests the directory of the page's segment, to look for the page that has the wanted position.
     ///
-    /// - Parameter isPageUnusable: whether the page that was read is missing or damaged, so it must not be read again.
+    /// - Parameter isPageUnusable: whether the stored page is missing or damaged, so that it must not be read again.
     private mutating func requestDirectory(for page: PageIndex, isPageUnusable: Bool = true) {
         pages[page].unusablePageLowerBound = isPageUnusable ? pages[page].lowerBound : nil
         pages[page].enter(.requestingDirectory)
         requestRead(of: page)
     }
 
-    /// Makes a page ready, with the members that were read, or without members.
+    /// Makes a page ready, with the members that were read, or without members. Then the work that waited for the page
+    /// continues: the round advances, or parked members are parked again.
     ///
     /// - Parameter nextPageLowerBound: the position in the segment at which this page ends and the next one begins;
     ///   nil: this page is the last one of its segment.
@@ -225,8 +238,9 @@ extension Audiences {
 
     // MARK: - Freeing pages
 
-    /// Frees the round's pages in order, up to the first one that is not done (`isDone`). Adds the outcomes of their
-    /// members to the counts of the round's versions. Then the round reads further pages.
+    /// Frees the round's pages in order, up to the first one that is not done (`isDone`). Adds the outcomes of the
+    /// members on the freed pages to the counts of the round's versions. Then lets complete versions wait for a
+    /// checkpoint, and requests further pages.
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
@@ -240,8 +254,8 @@ extension Audiences {
             rounds[round].checkpoints.revision += 1
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < endPosition && rounds[round].phase == .running
-            // Members at or above `endPosition` got no push, because no version reaches them yet. Let the round read
-            // them again when a version does: reading continues at the completed position.
+            // Members at or above `endPosition` have not had their turn, because the round stops there now. Let the
+            // round read them again when it goes on: reading continues at the completed position.
             if slot.endPosition >= endPosition {
                 rounds[round].progress.readPosition = rounds[round].progress.completedPosition
             }
@@ -256,7 +270,8 @@ extension Audiences {
         prefetchPages(of: round)
     }
 
-    /// Whether all members of the page that must get a push have their outcomes or are parked.
+    /// Whether nothing is left to do on the page: it is ready, and each member below ``readingEndPosition(of:)`` has
+    /// its outcome or is parked.
     private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.underWayMemberCount == 0 else { return false }
@@ -270,7 +285,7 @@ extension Audiences {
     }
 
     /// Frees a page that is done, and at once requests the page that follows in its segment. So no other round can take
-    /// the freed room, and even a round that may have only one page always makes progress.
+    /// the freed room. Even if a round may have only one page, it makes progress.
     private mutating func readNextPage(from startPosition: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex)
     {
         freePage(donePage)
@@ -289,9 +304,10 @@ extension Audiences {
     }
 
     /// Discards the members that have not had their turn, and offers the freed room to the waiting rounds. A running
-    /// round reads these members again, from its current position on. Right in three cases:
-    /// - The pages were read too long ago, or a newer version takes over. A member that has joined since is not on
-    ///   them. It was shown the version that was the newest then, and would never get the newer one.
+    /// round reads these members again, from its current position on. Called in one of three cases:
+    /// - The pages were read too long ago, or a newer version takes over. A member that has joined after the reading is
+    ///   not on the pages. When it joined, it was shown the version that was the newest then, so it would never get the
+    ///   newer one.
     /// - Another page is needed sooner, and there is no room for it.
     /// - The round sends nothing more, but the outcomes of the members that have had their turn must be recorded.
     ///
@@ -318,10 +334,11 @@ extension Audiences {
         if offersRoom { offerPageRoom(Int(rounds[round].appIndex)) }
     }
 
-    /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
+    /// Removes all pages from a round's list. Frees each page now or, if a reply or an outcome is still to come for it,
+    /// later (``PageSlot/Phase/discarded``).
     ///
-    /// The caller must offer the freed room afterwards. If this function did, the round could get a page while
-    /// ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
+    /// The caller must offer the freed room afterwards. If this function offered the room itself, the round could get a
+    /// page while ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
     private mutating func discardListedPages(of round: RoundIndex) {
         var listedPages = rounds[round].pages.list
         rounds[round].pages.list = LinkedList()

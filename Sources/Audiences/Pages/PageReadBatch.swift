@@ -2,20 +2,22 @@ import Delivery
 
 /// Requests for pages and directories, collected so that they are sent together.
 ///
-/// A request that is sent alone costs the store and this process a write, a read and a wakeup each, several times the
-/// cost of the page's bytes. So a request waits a short time for others. Exception: if many of the lane's pages are
-/// requested and not read yet, few rounds (``RoundSlot``) have members to send to, and the requests are sent at once.
+/// A request that is sent alone costs the store and this process a write, a read and a wakeup each. This is several
+/// times the cost of the page's bytes. So a request waits a short time for others. Exception: if many of the lane's
+/// pages are requested and not read yet, few rounds (``RoundSlot``) have members to send to, and the requests are sent
+/// at once.
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, Redis reads its sockets
     /// 2,100 instead of 7,800 times for a round of 1,000,000 members (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests are sent at once if at most this many pages are in use for each request, for example 40 pages for
-    /// 10 requests.
+    /// The requests are sent at once if at most this many pages are in use for each request: for example, 10 requests
+    /// if at most 40 pages are in use.
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When it was last checked whether to send (``noteSendCheck(now:)``), monotonic milliseconds.
-    /// ``append(_:)`` gets no time, so the wait of a batch's first request counts from this time.
+    /// When the core last checked whether to send the requests (``noteSendCheck(now:)``; monotonic milliseconds).
+    /// `.min`: it has not checked yet. ``append(_:)`` gets no time, so the wait of a batch's first request counts from
+    /// this time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
     /// When the batch's first request has waited long enough (monotonic milliseconds). Without requests, the value has
     /// no meaning.
@@ -31,10 +33,11 @@ struct PageReadBatch: ~Copyable {
     var count: Int { tickets.count }
     var isEmpty: Bool { tickets.isEmpty }
 
-    /// When the requests leave at the latest; nil if there are none.
+    /// When the requests leave at the latest (monotonic milliseconds); nil if there are none.
     var sendDueMilliseconds: Int64? { tickets.isEmpty ? nil : dueMilliseconds }
 
-    /// Notes the time of a check whether to send. Call this before each ``mustSend(usedPageCount:now:)``.
+    /// Notes the time at which the core checks whether to send the requests. Call this before each
+    /// ``mustSend(usedPageCount:now:)``.
     mutating func noteSendCheck(now: Moment) { lastSendCheckAtMilliseconds = now.monotonicMilliseconds }
 
     /// Whether the requests must be sent now.
@@ -50,7 +53,7 @@ struct PageReadBatch: ~Copyable {
 }
 
 extension Audiences {
-    /// Moves the collected requests to the queue of store calls, if they need not wait any longer.
+    /// Moves the collected requests to the queue of store calls, if they need not wait for others any longer.
     mutating func sendPageReadsIfDue(now: Moment) {
         pageReads.noteSendCheck(now: now)
         guard pageReads.mustSend(usedPageCount: pages.count, now: now) else { return }

@@ -21,7 +21,8 @@ struct PageSlot: LinkedSlot {
         /// or does not contain ``startPosition``; `discarded`.
         case requestingPage
         /// The members of the page get their turns. Next: `discarded` if the round discards the page while it has
-        /// members under way (`underWayMemberCount`). Otherwise the slot is freed.
+        /// members under way (`underWayMemberCount`). If the page is done, or has no member under way when it is
+        /// discarded, the slot is freed.
         case ready
         /// The round no longer needs the page. A page that was being read is freed when the store replies. A page that
         /// was ready is freed when no member of it is under way.
@@ -38,6 +39,7 @@ struct PageSlot: LinkedSlot {
         }
     }
 
+    /// The round that reads the page; `.null` if the round discarded the page before it was read.
     var round: RoundIndex
     let appIndex: UInt16
     /// The next page of the round.
@@ -56,17 +58,17 @@ struct PageSlot: LinkedSlot {
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
     /// A lower bound at which the last request found no page, or a damaged one, so that it is not requested again. Nil:
-    /// the last request brought a readable page, or there was none.
+    /// the last request brought a readable page, or no page was requested yet.
     var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
-    /// Whether the segment has a next page that was not requested yet.
+    /// Whether the segment has a page behind this one that was not requested yet.
     var hasUnrequestedNextPage = false
 
     /// The bytes that the page occupies, or is expected to occupy until it has been read.
     var occupiedBytes: Int
 
     /// Since when the page waits for members that the store may lack (monotonic milliseconds); nil: it has not waited.
-    /// Stays when the wait is over.
+    /// The value stays when the wait is over.
     @CompactOptional var membersMissingSinceMilliseconds: Int64?
 
     /// When the page was read (monotonic milliseconds); `.max`: not yet.
@@ -78,16 +80,16 @@ struct PageSlot: LinkedSlot {
     private(set) var pageAndArrays = HeapBytes.none
     private(set) var referencesByteOffset = 0
     private var pageByteCount = 0
-    /// How many bytes a member takes in each of the three arrays.
+    /// How many bytes a member takes in each of the three arrays of ``pageAndArrays``.
     private static let referenceBytes = MemoryLayout<MemberReference>.size
     private static let rangeVersionBytes = MemoryLayout<RangeVersionIndex>.size
     private static let progressBytes = MemoryLayout<MemberProgress>.size
-    /// The number of members that were read, and how many of them ``truncate(at:)`` has left. The first number never
-    /// changes, because it says where the arrays in ``pageAndArrays`` begin.
+    /// The number of members that were read, and the number of those that ``truncate(at:)`` has kept.
+    /// `loadedMemberCount` never changes, because the places of the arrays in ``pageAndArrays`` depend on it.
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }
-    /// The index of the member whose turn is next.
+    /// The index on the page of the member whose turn is next.
     var nextMemberIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members are
     /// not counted. Raised in `Audiences+Pushes` and `Audiences+Starts`, lowered there and in `Audiences+Responses` and
@@ -109,7 +111,8 @@ struct PageSlot: LinkedSlot {
         phase = next
     }
 
-    /// The first position of the page's segment, counted like the positions of the round.
+    /// The first position of the page's segment. Like the round's positions, it is counted over all laps
+    /// (``RoundProgress``).
     var segmentStartPosition: UInt64 { startPosition & ~(MemberLocation.positionsPerSegment - 1) }
 
     mutating func load(_ page: UnsafeRawBufferPointer, members: UnsafeBufferPointer<MemberReference>) {
@@ -129,7 +132,8 @@ struct PageSlot: LinkedSlot {
         pageByteCount = page.count
     }
 
-    /// Removes the members that have not had their turn. The page then ends at `position` at the latest.
+    /// Removes the members that have not had their turn. The page then ends at `position` at the latest, and no page
+    /// behind it needs to be requested.
     mutating func truncate(at position: UInt64) {
         keptMemberCount = nextMemberIndex
         endPosition = min(endPosition, position)
@@ -176,7 +180,7 @@ struct PageSlot: LinkedSlot {
         )
     }
 
-    /// Returns a member's entry. Nil if the entry is not valid, which does not occur:
+    /// Returns a member's entry on the page. Nil if the entry is not valid. This does not occur, because
     /// ``MemberPage/members(into:nowMilliseconds:)`` has checked all entries before the page was loaded.
     func member(_ memberIndex: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: pageAndArrays.mutableBuffer.baseAddress, count: pageByteCount))?[
@@ -187,17 +191,16 @@ struct PageSlot: LinkedSlot {
     func freeBytes() { pageAndArrays.free() }
 }
 
-/// How far a member of a page has come, in one byte. The cases without an outcome are values of the byte that
-/// ``MemberOutcome`` does not use.
+/// How far a member of a page has come, in one byte. Swift gives the cases without an outcome those values of the byte
+/// that ``MemberOutcome`` does not use.
 enum MemberProgress: BitwiseCopyable {
     case unsent
     /// A push to the member is in flight in production, or the member's start is being produced.
     case inFlight
-    /// A push to the member is in flight in the sandbox. The environments have separate cases, so that the core need
-    /// not read the environment from the member's entry when the response comes. By then, the entry is no longer in the
-    /// processor's cache.
+    /// A push to the member is in flight in the sandbox. When the response comes, the case says which environment it is
+    /// for. The member's entry says it too, but the entry is no longer in the processor's cache by then.
     case inFlightToSandbox
-    /// The member is parked. It is in no count before it has its outcome.
+    /// The member is parked. It is counted only when it has its outcome.
     case parked
     /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
     case refused

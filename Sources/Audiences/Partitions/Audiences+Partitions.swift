@@ -7,7 +7,8 @@ extension Audiences {
 
     /// Adds a partition that was assigned to this lane.
     ///
-    /// - Returns: the index that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
+    /// - Returns: the index that the partition's records must name; nil if the lane already has `partitionsMax`
+    ///   partitions.
     public mutating func assign(number: Int32) -> UInt32? {
         let windowOffsetCount = configuration.ledgerWindowOffsetCount
         return partitions.assign {
@@ -15,12 +16,12 @@ extension Audiences {
         }
     }
 
-    /// Takes over the offsets above the committed one that previous owners of an assigned partition have settled. Must
-    /// be called before the partition's first record.
+    /// Notes which offsets above the committed one are settled already, by previous owners of an assigned partition.
+    /// Must be called before the partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
-    ///   - logEndOffset: the offset that the partition's next record will get. Settled offsets from there on are
+    ///   - metadata: the metadata of the commit, as ``composeProgress(_:)`` returned it. Anything else is refused.
+    ///   - logEndOffset: the offset that the partition's next record will get. Settled offsets at or above it are
     ///     ignored.
     /// - Returns: how many records are skipped; nil if the metadata was refused, or if the lane does not have the
     ///   partition.
@@ -36,12 +37,13 @@ extension Audiences {
 
     /// Returns the offset and the metadata to commit for a partition; nil before the first record, and if the lane does
     /// not have the partition.
-    public func progress(_ index: UInt32) -> PartitionProgress? {
+    public func composeProgress(_ index: UInt32) -> PartitionProgress? {
         partitions[index]?.pointee.ledger.progress
     }
 
     /// Returns a number that grows when a record is settled, or when a record is skipped because a previous owner
-    /// settled it. While the number is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
+    /// settled it; 0 if the lane does not have the partition. While the number is unchanged, the caller need not read
+    /// the metadata of ``composeProgress(_:)`` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.progressRevision ?? 0 }
 
     /// Returns the offset that may be committed: every record below it is settled. Nil before the first record, and if
@@ -51,8 +53,8 @@ extension Audiences {
         return partition.pointee.ledger.committableOffset
     }
 
-    /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds). Nil if all are
-    /// settled, or if the lane does not have the partition.
+    /// Returns approximately when the partition's oldest unsettled record was received (monotonic milliseconds). Nil if
+    /// all records are settled, or if the lane does not have the partition.
     public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
@@ -62,18 +64,19 @@ extension Audiences {
         )
     }
 
-    /// Begins to revoke a partition: its rounds and channels send nothing more.
+    /// Begins to revoke an assigned partition: its rounds and channels send nothing more.
     ///
     /// A round that has sent pushes records a last checkpoint when all of them have their responses. Records without a
     /// result are dropped, and the next owner reads them again.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
-        forEachRound(of: index) { $0.drain($1, now: now) }
+        forEachRound(ofPartition: index) { $0.drain($1, now: now) }
         stopChannels(ofPartition: index, entering: .draining, now: now)
     }
 
-    /// Whether all of the partition's records in memory are settled, so that the shell may release the partition.
+    /// Whether the core has no unsettled record of the partition in memory any more, so that the shell may release the
+    /// partition. False if the lane does not have the partition.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
     /// Releases a partition, even if it is not drained. The outcomes of pushes that are still in flight are neither
@@ -81,12 +84,12 @@ extension Audiences {
     public mutating func release(partition index: UInt32, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
-        forEachRound(of: index) { $0.abandon($1, now: now) }
+        forEachRound(ofPartition: index) { $0.abandon($1, now: now) }
         stopChannels(ofPartition: index, entering: .abandoned, now: now)
         partitions.release(index)
     }
 
-    private mutating func forEachRound(of index: UInt32, _ body: (inout Audiences, RoundIndex) -> Void) {
+    private mutating func forEachRound(ofPartition index: UInt32, _ body: (inout Audiences, RoundIndex) -> Void) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawIndex)

@@ -1,12 +1,12 @@
 import Delivery
 import LiveActivity
 
-/// A request to rewind a partition: to read it again from this offset, after this pause. This core requests it for the
+/// A request to rewind a partition: to read it again from an offset, after a pause. This core requests rewinds for the
 /// fan-out topic, and the lane for the other topics.
 public struct PartitionRewind: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
-    /// How long the partition stays paused before it is read again. 0 for passed-over records, which now have room.
-    /// More than 0 for an offset that was too far ahead for the partition's ledger: older records must settle first.
+    /// How long the partition stays paused before it is read again. It is 0 if passed-over records now have room, and
+    /// more if an offset was too far ahead for the partition's ledger, because older records must settle first.
     public var pauseMilliseconds: Int64
 
     package init(offset: Int64, pauseMilliseconds: Int64) {
@@ -25,29 +25,29 @@ public struct PartitionRewind: Sendable, Equatable, BitwiseCopyable {
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
     /// The least time between two rewinds of a partition, if the second is for passed-over records. A rewind is
-    /// expensive: all later records of the partition are read again, also those that are settled.
+    /// expensive: all later records of the partition are read again, even those that are settled.
     ///
     /// After the partition's ledger was full, the partition is also paused for this time before it is read again
     /// (``PartitionRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether the core can take a record of this range now, or must pass it over.
-    func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
-        guard let partition = partitions[index] else { return false }
+    func hasRoom(for key: RoundKey, at offset: Int64, of partitionIndex: UInt32) -> Bool {
+        guard let partition = partitions[partitionIndex] else { return false }
         let appIndex = Int(key.appIndex)
         let firstPassedOverOffsetOfApp = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
         // A round takes no version while its own partition is being revoked. If the store has not replied to its claim
-        // yet, the round does not know the previous owner's checkpoint. Its own checkpoint with the new version would
-        // then replace that one in the store.
+        // yet, the round does not know the previous owner's checkpoint. A checkpoint of this round with the new version
+        // would then replace the previous owner's in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A record must not overtake an earlier record of its range that was passed over. The round notes the offset of
-        // the first one, but only for its own partition. In another partition, the app's first passed-over record
-        // counts, of whatever range.
+        // the first such record, but only for its own partition. In another partition, the app's first passed-over
+        // record of any range counts instead.
         let firstPassedOverOffset =
-            rounds[round].partitionIndex == index
+            rounds[round].partitionIndex == partitionIndex
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
         return offset <= firstPassedOverOffset ?? .max && mayAddVersionOrBroadcast(appIndex)
     }
@@ -60,17 +60,17 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Makes room for a new broadcast if it can: if all slots for channels are in use, frees the slot of an idle
-    /// channel. Returns whether the core can take the broadcast. If not, the caller passes it over.
+    /// Returns whether the core can take a new broadcast; if not, the caller passes it over. If the broadcast needs a
+    /// slot for its channel and all are in use, frees the slot of an idle channel.
     ///
-    /// False in these cases:
+    /// False in any of these cases:
     /// - The table of broadcasts is full, or the record's partition is not assigned.
     /// - An earlier record of the app in this partition was passed over.
     /// - The app's records use too much of the room (`mayAddVersionOrBroadcast`).
     /// - All slots for channels are in use, and none is idle.
     /// - The partition of the broadcast's channel is being revoked, so the channel has dropped the broadcast that
-    ///   waited. The record of that dropped broadcast may be read again from another partition. Taken now, it would
-    ///   settle as a repetition, although its state was never sent.
+    ///   waited. The record of that dropped broadcast may be read again from another partition. If the core took this
+    ///   record now, the record would settle as a repetition, although its state was never sent.
     mutating func ensureRoomForBroadcast(
         _ key: ChannelKey,
         at offset: Int64,
@@ -92,13 +92,13 @@ extension Audiences {
     }
 
     /// Whether an app may add broadcasts, or versions to ranges that have a round: only while its records use less than
-    /// three times the free room. So one app alone can use at most three quarters of the room. A new round has a lower
-    /// limit, a half (`mayBeginRound`), because it replaces no older record.
+    /// three times the free room. So one app alone can use at most three quarters of the room. The limit for a new
+    /// round is lower, a half (`mayBeginRound`), because the record of a new round replaces no older one.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLessRoom(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
-    /// half of the free room. With as little free room as `mayBeginRound` needs, each rewind might find room for only a
-    /// few records.
+    /// half of the free room. If the core rewound as soon as there is room for one more round (`mayBeginRound`), each
+    /// rewind might find room for only a few records.
     private func hasRoomToRewind(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 0.5)
     }
@@ -111,8 +111,10 @@ extension Audiences {
             && Double(apps[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
-    /// Whether a version's record is unsettled, and later records fill half of the partition's ledger.
-    func fillsPartition(_ rangeVersion: RangeVersionIndex) -> Bool {
+    /// Whether a version's record holds back more than half of its partition's ledger: the ledger cannot pass the
+    /// record, because it is not settled, and the offsets behind it take this much room. False if the partition was
+    /// released.
+    func holdsBackHalfOfLedger(_ rangeVersion: RangeVersionIndex) -> Bool {
         let slot = rangeVersions.address(of: rangeVersion)
         guard
             let partition = partitions.partition(
@@ -125,15 +127,16 @@ extension Audiences {
     }
 
     /// Passes over a record for which there is no room: leaves the record unsettled, so that it is read again when
-    /// there is room.
+    /// there is room. If its range has a round that waits for this or other records, the round may continue without
+    /// them.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partitionIndex]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. An
-        // offset of another partition could also stay noted forever: if that partition is revoked, this lane never
-        // reads it again.
+        // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. The
+        // offset of a record in another partition could also stay noted forever: if that partition is revoked, this
+        // lane does not read the record again.
         if rounds[round].partitionIndex == record.partitionIndex {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
@@ -147,7 +150,7 @@ extension Audiences {
     }
 
     /// Notes that a record was dropped with its round or channel, because the partition of the round or channel was
-    /// revoked. If the record is of this partition, the partition's next owner reads the record again.
+    /// revoked. If the record is in the same partition, the partition's next owner reads the record again.
     ///
     /// After partitions were added to the fan-out topic, the round or channel may also have a record of another
     /// partition. If this lane keeps that partition, the record counts as passed over, so that this lane reads it
@@ -174,17 +177,17 @@ extension Audiences {
     /// record's partition, it reads the record again, before it takes newer records of the range or channel from this
     /// partition. The version or broadcast itself is dropped when the push has ended.
     ///
-    /// The caller must then give the record ``FanoutPartition/noAssignmentEpoch``, so that nothing is noted or settled
-    /// for the record later.
-    mutating func noteDroppedBeforeResponse(_ record: FanoutRecord, ofApp appIndex: UInt16) {
+    /// Gives the record ``FanoutPartition/noAssignmentEpoch``, so that nothing is noted or settled for it later.
+    mutating func noteDroppedBeforeResponse(_ record: inout FanoutRecord, ofApp appIndex: UInt16) {
         noteDropped(record, ofApp: appIndex)
+        record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
     }
 
-    /// Stops waiting for the versions that the partition's previous owner had under way, because a record of the round
-    /// was passed over. The passed-over record may be of such a version, and may get room only when the round's other
-    /// records have settled.
+    /// Ends the wait of a round in the phase `awaitingVersions` for the versions that the partition's previous owner
+    /// had under way, because a record of the round was passed over. Does nothing in another phase. The passed-over
+    /// record may be of such a version, and may get room only when the round's other records have settled.
     ///
-    /// Closes the versions whose records have arrived. They end at the position that the previous owner had reached, so
+    /// Closes the versions whose records have arrived: they end at the position that the previous owner had reached. So
     /// they settle and make room.
     mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
@@ -192,9 +195,9 @@ extension Audiences {
         // If the arrived versions need no more pushes, keep the checkpoint of the partition's previous owner. The
         // passed-over version then continues where the previous owner stopped, when its record is read again.
         //
-        // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, also
-        // to those that the passed-over version has reached. If the passed-over version is newer, it must reach these
-        // members again. So it gets a whole lap, and some members get it twice.
+        // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, even
+        // to those that the passed-over version has reached before. If the passed-over version is newer, it must reach
+        // these members again. So it passes all members again, and some of them get it twice.
         //
         // Known issue (K3): a parked member may get an older state after the newer one. Its phone ignores this push,
         // because the timestamp is lower.
@@ -236,8 +239,9 @@ extension Audiences {
         }
     }
 
-    /// Called when the shell has passed on the request to rewind. From now on, the shell gives the core no record that
-    /// was read before the rewind. The next record is the first one at this offset or above it.
+    /// Called when the shell has passed on the request to rewind a partition to `offset`. From now on, the shell gives
+    /// the core no record of the partition that was read before the rewind. The next record that the core gets is the
+    /// first one at `offset` or above it.
     public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.noteRewind(to: offset)
@@ -258,11 +262,14 @@ extension Audiences {
     }
 
     /// Settles passed-over records that Kafka has deleted. Called when a record at `offset` is read. While a partition
-    /// is being read again, the records come in order. So if the lane has not got a passed-over record directly below
-    /// `offset`, the log no longer has this record.
+    /// is being read again, the records come in order. So if the records directly below `offset` have not come again,
+    /// the log no longer has them.
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let endOffset = partition.pointee.ledger.nextOffset
-        for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: endOffset)
+        for deletedOffset in partition.pointee.passedOverRecords.noteReadAndFindDeleted(
+            offset,
+            receivedBelow: endOffset
+        )
         where partition.pointee.hasPassedOver(deletedOffset) {
             partition.pointee.passedOverRecords.remove(deletedOffset)
             partition.pointee.ledger.settle(deletedOffset)

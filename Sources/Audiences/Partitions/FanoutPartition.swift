@@ -4,7 +4,7 @@ import Delivery
 struct FanoutPartition: AssignedPartition, ~Copyable {
     enum Phase { case assigned, revoking }
 
-    /// The epoch of a record that belongs to no assignment any more. No partition has this epoch.
+    /// The `assignmentEpoch` of a record that belongs to no assignment any more. No partition has this epoch.
     static let noAssignmentEpoch: UInt32 = 0
 
     var ledger: PartitionLedger
@@ -18,9 +18,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var passedOverRecords: PassedOverRecords
     /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet.
     var lastRewindAtMilliseconds = Int64.min
-    /// When the partition's last new record was received (monotonic milliseconds); records that were received before do
-    /// not count. A round that waits for versions of the partition's previous owner waits longer while records come,
-    /// because these may bring the versions.
+    /// When the partition's last new record was received (monotonic milliseconds); `.min`: none yet. A record that the
+    /// lane reads again does not count. A round that waits for versions of the partition's previous owner waits longer
+    /// while records come, because they may bring these versions.
     var lastRecordAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {

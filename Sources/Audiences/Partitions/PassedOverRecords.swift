@@ -7,21 +7,22 @@ struct PassedOverRecords: ~Copyable {
     struct LowestRecord {
         var appIndex: UInt16
         var offset: Int64
-        /// When the record's command was admitted, for the app's ``RoundGauges``. UNIX milliseconds.
+        /// When the record's command was admitted, UNIX milliseconds; for the app's ``RoundGauges``.
         var admittedAtWallMilliseconds: Int64
     }
 
     private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// Each app's passed-over record with the lowest offset. While the partition is being read again, an app has no
-    /// entry if the reading will still reach this record (``noteRewind(to:)``).
+    /// Each app's passed-over record with the lowest offset. An app has no entry if none of its records was passed
+    /// over, or if the partition is being read again and the reading will still reach the app's records
+    /// (``noteRewind(to:)``).
     ///
     /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
-    /// (``RoundSlot``). So the records of all other ranges stay in order.
+    /// (``RoundSlot``). So the app's records for other ranges stay in order.
     private(set) var lowestRecordOfEachApp: [LowestRecord] = []
-    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The core receives no
-    /// record from this offset on, until the partition is read again.
+    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. Until the partition is
+    /// read again, the core takes no record at this offset or above it.
     private(set) var firstOffsetBeyondLedger: Int64?
     /// While the partition is being read again: the offset that is expected next. Otherwise `.max`.
     private(set) var expectedOffset = Int64.max
@@ -32,8 +33,8 @@ struct PassedOverRecords: ~Copyable {
 
     /// Whether the record at this offset was passed over.
     ///
-    /// - Parameter offset: must be in the ledger's window, which ``FanoutPartition/hasPassedOver(_:)`` checks.
-    ///   Otherwise the bit of another offset is read.
+    /// - Parameter offset: must be in the ledger's window, which ``FanoutPartition/hasPassedOver(_:)`` checks. For an
+    ///   offset outside the window, the bit of another offset would be read.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
         let bitIndex = Int(offset) & (windowOffsetCount - 1)
@@ -45,11 +46,11 @@ struct PassedOverRecords: ~Copyable {
         lowestRecordOfEachApp.first { $0.appIndex == appIndex }?.offset
     }
 
-    /// Returns the offset from which to read again: the lowest entry of all apps that `hasRoom` accepts. Nil if there
-    /// is none.
+    /// Returns the offset from which the partition should be read again: the lowest of the entries whose app has room.
+    /// Nil if there is none.
     ///
-    /// While the partition is being read again, only records below ``expectedOffset`` count. The later records will
-    /// come anyway, and a jump to one of them would skip the records in between.
+    /// While the partition is being read again, only records below ``expectedOffset`` count. Later records will come
+    /// anyway, and a jump to one of them would skip the records before it.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
         lowestRecordOfEachApp.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
@@ -79,11 +80,12 @@ struct PassedOverRecords: ~Copyable {
 
     /// Removes a record, because the core has taken it or the log no longer has it.
     ///
-    /// If the record was the app's ``LowestRecord``, the app then has none, until another record of the app is passed
-    /// over. No later record needs to be noted instead: the partition is being read again, so the app's later records
-    /// will come too.
+    /// If the record was the app's entry in ``lowestRecordOfEachApp``, the app has no entry until another of its
+    /// records is passed over. This is right: the partition is being read again, so the app's later records will come
+    /// too.
     ///
-    /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
+    /// - Parameter offset: must be in the ledger's window. For an offset outside the window, another record would be
+    ///   removed.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
         lowestRecordOfEachApp.removeAll { $0.offset == offset }
@@ -105,10 +107,10 @@ struct PassedOverRecords: ~Copyable {
     }
 
     /// Notes that the record at `offset` was read. If the partition is being read again, returns the skipped offsets
-    /// directly before `offset`: the log has deleted their records.
+    /// directly before `offset`: the log has deleted their records. Otherwise returns an empty range.
     ///
     /// - Parameter endOffset: one above the highest offset that this lane has received. Records from there on are new.
-    mutating func noteRead(_ offset: Int64, receivedBelow endOffset: Int64) -> Range<Int64> {
+    mutating func noteReadAndFindDeleted(_ offset: Int64, receivedBelow endOffset: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let skippedOffsets = min(expectedOffset, offset)..<offset
         expectedOffset = offset + 1 < endOffset ? offset + 1 : .max

@@ -7,9 +7,9 @@ extension Audiences {
         rounds[round].members.parkedCount >= configuration.parkedCountThatHaltsRound
     }
 
-    /// Discards the members that a halted round has read and not sent to, if they are too old. Otherwise the round
-    /// would keep their pages as long as it is halted, perhaps for hours, and the app's other rounds would have no room
-    /// for pages.
+    /// Discards the members that a halted round has read and not sent to, if they were read too long ago. Otherwise the
+    /// round would keep their pages as long as it is halted, perhaps for hours, and the app's other rounds would have
+    /// no room for pages.
     ///
     /// Newer pages stay. A round is often halted only for a moment, and would have to read the same pages again.
     mutating func discardOldUnsentMembersIfHalted(_ round: RoundIndex, now: Moment) {
@@ -19,11 +19,11 @@ extension Audiences {
         discardUnsentMembers(of: round)
     }
 
-    /// Returns when a halted running round must discard the members that it has read and not sent to: when the next of
-    /// them must be read again before its push anyway. Nil if the round is not halted, or has no such members.
+    /// Returns when a halted running round must discard the members that it has read and not sent to: when the next one
+    /// of them would have to be read again before its push. Nil if the round is not halted, or has no such members.
     mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
         guard rounds[round].phase == .running, isHalted(round),
-            let next = nextMember(of: round, endPosition: readingEndPosition(of: round))
+            let next = findNextMember(of: round, endPosition: readingEndPosition(of: round))
         else { return nil }
         return pages[next.page].readAtMilliseconds + Self.memberReadAgeMillisecondsMax + 1
     }

@@ -10,7 +10,7 @@ import Numbers
 /// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
 ///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
-    /// Parks a member. Its next attempt is due after the pause.
+    /// Parks a member. Its next attempt is due after the pause. The caller has made sure that there is a free place.
     ///
     /// - Parameter coordinates: the page is `.null` if the partition's previous owner had parked the member.
     mutating func park(
@@ -25,7 +25,7 @@ extension Audiences {
         let first = rounds[round].members.firstParked
         let readAtMilliseconds =
             coordinates.page == .null ? now.monotonicMilliseconds : pages[coordinates.page].readAtMilliseconds
-        let index = parkedMembers.allocate(
+        let member = parkedMembers.allocate(
             ParkedMember(
                 pageMember,
                 round: round,
@@ -38,15 +38,15 @@ extension Audiences {
             )
         )
         apps[Int(rounds[round].appIndex)].parkedMemberCount += 1
-        if first != .null { parkedMembers[first].previousParkedMember = index }
-        rounds[round].members.firstParked = index
+        if first != .null { parkedMembers[first].previousParkedMember = member }
+        rounds[round].members.firstParked = member
         rounds[round].members.parkedCount += 1
         rounds[round].members.lowestParkedPosition = min(
             rounds[round].members.lowestParkedPosition,
             coordinates.position
         )
         rounds[round].checkpoints.revision += 1
-        noteParkedMemberDueTime(index)
+        noteParkedMemberDueTime(member)
     }
 
     private mutating func noteParkedMemberDueTime(_ member: ParkedMemberIndex) {
@@ -175,9 +175,9 @@ extension Audiences {
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Returns after how many milliseconds the newest version's carried alert is too old; nil if no parked member can
-    /// need this alert (``needsCarriedAlert(_:wasThrottled:of:now:)``). When the time is over, the core finishes the
-    /// members that stayed parked for the alert, and the round continues.
+    /// Returns after how many milliseconds the newest version's carried alert is too old; nil if it is too old already,
+    /// or if no parked member can need this alert (``needsCarriedAlert(_:wasThrottled:of:now:)``). When the time is
+    /// over, the core finishes the members that stayed parked for the alert, and the round continues.
     func millisecondsUntilParkedMembersNeedNoAlert(_ round: RoundIndex, now: Moment) -> Int64? {
         let newest = rounds[round].versions.last
         guard newest != .null, rangeVersions[newest].isCarryingAlert,
@@ -235,8 +235,8 @@ extension Audiences {
 
     /// Whether a round may park one more member, or send a push that may end with a parked member.
     ///
-    /// If there are several apps, an app may do so only while it uses fewer places than are free. So one app alone can
-    /// use at most half of the places, and leaves the rest for other apps. (R22)
+    /// If there are several apps, this is permitted only while the app uses fewer places than are free. So one app
+    /// alone can use at most half of the places, and leaves the rest for other apps. (R22)
     func mayParkMember(of round: RoundIndex) -> Bool {
         let freeCount = freeParkingPlaceCount
         guard apps.count > 1 else { return freeCount > 0 }
@@ -257,9 +257,13 @@ extension Audiences {
     }
 
     /// Returns the pause before a retry: a random time between a half and the whole of a time that doubles with each
-    /// attempt, up to ``AudiencesConfiguration/retryMillisecondsMax``.
+    /// attempt, up to ``AudiencesConfiguration/retryPauseMillisecondsMax``.
+    ///
+    /// - Parameter failedAttemptCount: at least 1.
     mutating func randomRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
-        let doubledMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
-        return random.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))
+        // At most 24 doublings, so that the number cannot overflow.
+        let doublingCount = min(Int64(failedAttemptCount) - 1, 24)
+        let doubledMilliseconds = AudiencesConfiguration.firstRetryPauseMilliseconds << doublingCount
+        return random.jitteredMilliseconds(min(configuration.retryPauseMillisecondsMax, doubledMilliseconds))
     }
 }

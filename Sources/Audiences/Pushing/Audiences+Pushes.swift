@@ -4,6 +4,7 @@ import Numbers
 
 /// The push that the shell got last. The shell gives it back if no stream is free for it.
 struct OfferedPush: BitwiseCopyable {
+    /// The tag of the push. 0: the core has offered no push yet, or the shell has given back the last one.
     var tag: UInt64 = 0
     /// The round's ``RoundProgress/sendPosition`` before this push. It is restored if the shell gives the push back.
     var previousSendPosition: UInt64 = 0
@@ -22,8 +23,8 @@ extension Audiences {
     /// left the audience, or have another token.
     static var memberReadAgeMillisecondsMax: Int64 { 1_000 }
 
-    /// Returns how many of a pool's streams audiences may use: nine tenths while single commands wait for a stream,
-    /// otherwise all. (R22)
+    /// Returns how many of a pool's streams audiences may use: nine tenths, but at least one, while single commands
+    /// wait for a stream; otherwise all. (R22)
     public static func pushesInFlightMax(streamCount: Int, areSingleCommandsWaiting: Bool) -> Int {
         areSingleCommandsWaiting ? max(1, streamCount * 9 / 10) : streamCount
     }
@@ -73,7 +74,7 @@ extension Audiences {
             return push
         }
         var blockedRoundCount = 0
-        while blockedRoundCount < apps[appIndex].sendQueueCount {
+        while blockedRoundCount < apps[appIndex].sendQueueRoundCount {
             let round = apps[appIndex].firstRoundInSendQueue
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
@@ -134,13 +135,13 @@ extension Audiences {
         guard !isHalted(round) else {
             // `nextDueParkedMember` may have found that the next attempt is due later than the round's timer. So set
             // the timer again.
-            queueCheckpointIfDue(round, now: now)
+            queueDueCheckpointAndSetTimer(round, now: now)
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerNextPushFromPages(of: round, environment, now: now)
         if case .push = offer { return offer }
         freeDonePages(of: round, now: now)
-        queueCheckpointIfDue(round, now: now)
+        queueDueCheckpointAndSetTimer(round, now: now)
         if case .nothing = offer, hasDueParkedMember { return .blocked }
         return offer
     }
@@ -153,7 +154,7 @@ extension Audiences {
         now: Moment
     ) -> RoundOffer {
         let endPosition = readingEndPosition(of: round)
-        while let next = nextMember(of: round, endPosition: endPosition) {
+        while let next = findNextMember(of: round, endPosition: endPosition) {
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
                 discardUnsentMembers(of: round)
@@ -172,7 +173,8 @@ extension Audiences {
                 advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
-            // This member is parked now, or may be parked after its push. So there must be room for it.
+            // The code below parks this member, or offers a push after which the member may be parked. So there must be
+            // a place for it.
             guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round) else { return .blocked }
@@ -212,8 +214,8 @@ extension Audiences {
             - Self.poolUnavailableAfterMilliseconds
     }
 
-    /// Returns the push to a member, and moves the round past the member. ``pushNotSent(_:)`` moves it back if the
-    /// shell cannot send the push.
+    /// Returns the push to a member, and moves the round past the member. If the shell cannot send the push,
+    /// ``pushNotSent(_:)`` moves the round back.
     private mutating func offerPushToPageMember(
         _ pageMember: PageMember,
         _ next: MemberCoordinates,

@@ -26,10 +26,11 @@ extension Audiences {
         guard rounds[round].phase != .abandoned else { return dropMemberOfAbandonedRound(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
-        case .tokenDead: tokenRefused(tag, push, result, now: now)
-        // Trust the refusal of a token or topic if APNs has accepted other tokens of this pool lately. Otherwise the
-        // environment or the topic may be wrong for all tokens, and the core sends the push again later.
-        case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
+        case .tokenDead: handleRefusedToken(tag, push, result, now: now)
+        // Trust the refusal of a token or topic only if the pool's breaker is closed, and APNs has accepted a push to a
+        // device since the previous such refusal. Otherwise the environment or the topic may be wrong for all tokens,
+        // and the core sends the push again later.
+        case .tokenSuspect where result.isTokenRefusalTrusted: handleRefusedToken(tag, push, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
@@ -45,6 +46,7 @@ extension Audiences {
         let environment: APNsEnvironment
         let failedAttemptCount: UInt8
 
+        /// Nil if the tag names a member on a page to which no push is in flight.
         init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parkedMembers: borrowing Slab<ParkedMember>) {
             if tag.isParked {
                 let slot = parkedMembers.address(of: tag.parkedMember)
@@ -78,7 +80,8 @@ extension Audiences {
         )
     }
 
-    /// Gives a member its outcome, whether the member is on a page or parked.
+    /// Gives a member its outcome, whether the member is on a page or parked. Then the round advances, unless other
+    /// members of the same page are under way.
     mutating func finishMember(_ tag: PushTag, _ outcome: MemberOutcome, now: Moment) {
         if tag.isParked {
             let round = parkedMembers[tag.parkedMember].round
@@ -92,8 +95,9 @@ extension Audiences {
         advanceIfNoMemberIsUnderWay(on: tag.page, now: now)
     }
 
-    /// Advances the round if the page has no more members under way. Called when a member of the page is finished or
-    /// parked: its push or start has ended, and a refusal of the push has been recorded.
+    /// Called when a member of the page is finished or parked: its push or start has ended, and a refusal of the push
+    /// has been recorded. If no other member of the page is under way, frees a discarded page, and advances the round.
+    /// A running round advances only if the page is its first one.
     private mutating func advanceIfNoMemberIsUnderWay(on page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.underWayMemberCount == 0 else { return }
@@ -163,14 +167,16 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Makes a pause at least as long as `longRetryPauseMilliseconds`, with jitter.
+    /// Extends a pause to `longRetryPauseMilliseconds`, from which a random part of up to a half is removed. A longer
+    /// pause stays as it is.
     mutating func extendToLongRetryPause(_ pauseMilliseconds: inout Int64) {
         let jitteredMilliseconds = random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
-    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. The
-    /// time of the entry is this time, because no member of a page has left: its last change is the registration.
+    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. An
+    /// entry has the time of the member's last change. That change is the registration, because no member of a page has
+    /// left.
     func findRegistrationTime(of tag: PushTag) -> Int64? {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds
@@ -188,9 +194,9 @@ extension Audiences {
         )
     }
 
-    /// Handles a dead token: the member leaves the audience, and the refusal is recorded. Exception: the token may be
-    /// valid (``mayTokenBeValid(_:_:now:)``), so the core sends the push again later.
-    private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
+    /// Handles the refusal of a dead token: the member leaves the audience, and the refusal is recorded. Exception: the
+    /// token may be valid (``mayTokenBeValid(_:_:now:)``), so the core sends the push again later.
+    private mutating func handleRefusedToken(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         if let registeredAtWallMilliseconds = findRegistrationTime(of: tag),
             mayTokenBeValid(result, registeredAtWallMilliseconds, now: now)
         {
@@ -199,7 +205,8 @@ extension Audiences {
         recordRefusal(tag, push, .unregistered, result, now: now)
     }
 
-    /// Records a permanent refusal of a push, before the member gets its outcome (``RefusedMemberSlot``).
+    /// Records a permanent refusal of a push, before the member gets its outcome (``RefusedMemberSlot``). If the table
+    /// of refused members is full, sends the push again later.
     private mutating func recordRefusal(
         _ tag: PushTag,
         _ push: MemberPush,
@@ -207,8 +214,7 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        // The refusal cannot be recorded while the table of refused members is full. So the core sends the push again
-        // later, and APNs refuses it again.
+        // Without a slot, the refusal cannot be recorded. When the push is sent again, APNs refuses it again.
         guard !refusedMembers.isFull else { return retryMember(tag, push, result, now: now) }
         addRefusedMember(tag, push, outcome, result)
     }

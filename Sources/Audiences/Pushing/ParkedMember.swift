@@ -39,8 +39,9 @@ struct ParkedMember: BitwiseCopyable {
     /// When the member's token was registered, UNIX milliseconds. If APNs says that the token died before this time,
     /// the member has registered the token again since, and the token may be valid.
     var registeredAtWallMilliseconds: Int64
-    // `copyIdentifierAndToken` checks that the buffers have room for the longest id (`Limits.identifierBytesMax`) and
-    // the longest token (two digits of `Limits.tokenDigitsMax` a byte). In the types, only literal sizes are possible.
+    // The buffers have room for the longest id (`Limits.identifierBytesMax`) and the longest token
+    // (`Limits.tokenDigitsMax` digits, two in a byte), which `copyIdentifierAndToken` checks. In the types, only
+    // literal sizes are possible.
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
     private var identifierBuffer = InlineArray<256, UInt8>(repeating: 0)
@@ -87,7 +88,7 @@ struct ParkedMember: BitwiseCopyable {
 
     /// Replaces the copy of the member's entry by the entry that was read again, because the member may have another
     /// token.
-    mutating func update(from pageMember: PageMember, readAtMilliseconds: Int64) {
+    mutating func replaceEntry(by pageMember: PageMember, readAtMilliseconds: Int64) {
         self.readAtMilliseconds = readAtMilliseconds
         environment = pageMember.environment
         allowsFrequentUpdates = pageMember.allowsFrequentUpdates

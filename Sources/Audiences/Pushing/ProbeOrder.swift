@@ -1,5 +1,5 @@
-/// Whether a pool's broadcasts may be its probes before starts and other pushes. While a pool's breaker is open, the
-/// pool sends only one push at a time, as a probe. Does no I/O.
+/// Decides whether a pool's broadcasts may be its probes before starts and other pushes. While a pool's breaker is
+/// open, the pool sends only one push at a time, as a probe. Does no I/O.
 ///
 /// Usually broadcasts come before starts (R16). But if APNs or a proxy refused the last broadcast for something that
 /// pushes to devices may not have, such as the path, broadcasts come last: their refusals would keep the breaker open
@@ -10,6 +10,8 @@ public struct ProbeOrder: Sendable {
     public init() {}
 
     /// Notes the response to a broadcast of the pool.
+    ///
+    /// - Parameter mayRefuseOnlyBroadcasts: whether the response refuses something that pushes to devices may not have.
     public mutating func noteBroadcastResponse(isAccepted: Bool, mayRefuseOnlyBroadcasts: Bool) {
         if isAccepted { areBroadcastsRefused = false }
         if mayRefuseOnlyBroadcasts { areBroadcastsRefused = true }

@@ -4,12 +4,12 @@ import LiveActivity
 /// The work of one app in this core: queues of its rounds (``RoundSlot``), its joining members and its channels; and
 /// counts, for example of its pages and its pushes in flight.
 struct AppWork: BitwiseCopyable {
-    // The send queue: the rounds that may have something to send.
+    // The send queue: the rounds that may have something to send. `.null`: the queue is empty.
     var firstRoundInSendQueue = RoundIndex.null
     var lastRoundInSendQueue = RoundIndex.null
     /// The last of the rounds that were put at the front of the send queue and have not left it since; `.null`: none.
     var lastRoundQueuedAtFront = RoundIndex.null
-    var sendQueueCount = 0
+    var sendQueueRoundCount = 0
     /// The rounds that need a page.
     var pageQueue = LinkedList<RoundSlot>()
     var pageCount = 0
@@ -17,8 +17,9 @@ struct AppWork: BitwiseCopyable {
     /// request more pages than it may have.
     var pageBytes = 0
     /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
-    /// more records, so that other apps have room. (R22) Raised in `Audiences+FanoutRecords` and
-    /// `Audiences+Broadcasts`, lowered in `Audiences+Finishing` and `Audiences+BroadcastEnds`.
+    /// more records, so that other apps have room. (R22) The number is raised in `Audiences+FanoutRecords` and
+    /// `Audiences+Broadcasts`, and lowered in `Audiences+Finishing` and `Audiences+BroadcastEnds`;
+    /// `addFanoutRecordBytes` changes the bytes.
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
     /// For each environment: the number of broadcasts in flight. They may have a pool of their own
@@ -28,37 +29,42 @@ struct AppWork: BitwiseCopyable {
     /// For each of the app's pools for pushes to members: the number of these pushes in flight, and when the pool last
     /// had room for a push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push.
     /// A pool that has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:appIndex:)``). `takeNextPush`
-    /// raises the number, `decrementInFlightPushCounts` lowers it; for joiners `joinerPushNotSent` and
+    /// raises the number; `decrementInFlightPushCounts` lowers it, and for joiners `joinerPushNotSent` and
     /// `joinerResponseReceived`.
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// The number of the app's parked members, including those for which its rounds have reserved room.
+    /// The number of the app's parked members, plus the number of places that its rounds have reserved for members that
+    /// they will park again.
     var parkedMemberCount = 0
-    /// The app's part of ``Audiences/parkablePushCount``.
+    /// The number of the app's pushes in flight that may end with a parked member: its part of
+    /// ``Audiences/parkablePushCount``.
     var parkablePushCount = 0
-    /// The number of changes of memberships that the core works on (``Audiences/membershipChanges``).
+    /// The number of the app's changes in ``Audiences/membershipChanges``.
     var membershipChangeSlotCount = 0
-    /// The members that have joined and wait for a push with a state.
+    /// For each environment: the members that have joined an audience and wait for a push with its newest state.
     var queuedJoiners: ByEnvironment<LinkedList<MembershipChangeSlot>> = .init(repeating: LinkedList())
     /// The number of the app's commands that wait for a channel (``Audiences/commandsAwaitingChannelCount``).
     var commandsAwaitingChannelCount = 0
-    /// Until when the app's commands do not wait for channels that Redis may have lost, because one of them has waited
-    /// without success (monotonic milliseconds); `.min`: they wait.
+    /// Until when the app's commands do not wait for channels that Redis may have lost, because a command has waited
+    /// for such a channel without success (monotonic milliseconds); `.min`: the commands wait.
     var restorationWaitPauseEndMilliseconds: Int64 = .min
-    /// The channels that have something to send now.
+    /// For each environment: the channels that have something to send now.
     var readyChannels: ByEnvironment<LinkedList<ChannelSlot>> = .init(repeating: LinkedList())
-    /// When the keeper last provided a channel of any of the app's audiences (monotonic milliseconds); `.min`: never.
+    /// For each environment: when the keeper last provided a channel of any of the app's audiences (monotonic
+    /// milliseconds); `.min`: never.
     var channelProvidedAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
+    /// By `MemberOutcome.rawValue`: how many members got the outcome. A member counts again in each lap. The counts
+    /// only grow.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in
-    /// three audiences counts three times. Only grows.
+    /// three audiences counts three times. The counts only grow.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
 }
 
 extension Audiences {
-    /// Adds a round to the end of its app's send queue, where it waits for a new turn. But if its turn is not over
-    /// (`mustQueueAtFront`), the round joins the front, and continues its turn there.
+    /// Adds a round to its app's send queue, unless it is there already. Usually the round joins at the end, where it
+    /// waits for a new turn. If its turn is not over (`mustQueueAtFront`), the round joins at the front, and continues
+    /// its turn.
     mutating func addToSendQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInSendQueue else { return }
         if rounds[round].queuePlaces.mustQueueAtFront {
@@ -68,7 +74,7 @@ extension Audiences {
         }
     }
 
-    /// Puts a round at the front of the send queue, but behind those that were put there earlier. Otherwise, while
+    /// Puts a round at the front of the send queue, but behind the rounds that were put there earlier. Otherwise, while
     /// pushes are slow, two rounds could put themselves before a third one again and again.
     private mutating func putAtFrontOfSendQueue(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
@@ -81,8 +87,8 @@ extension Audiences {
         apps[appIndex].lastRoundQueuedAtFront = round
     }
 
-    /// Puts a round at the end of the send queue. Its turn ends, unless the page that it waits for brings it to the
-    /// front again (`mustQueueAtFront`).
+    /// Puts a round at the end of the send queue, and ends its turn. Exception: if `mustQueueAtFront` is true, the turn
+    /// is not over, and the round will move to the front when the page that it waits for has come.
     private mutating func putAtEndOfSendQueue(_ round: RoundIndex) {
         if !rounds[round].queuePlaces.mustQueueAtFront { rounds[round].queuePlaces.consecutivePushCount = 0 }
         insertIntoSendQueue(round, between: apps[Int(rounds[round].appIndex)].lastRoundInSendQueue, .null)
@@ -107,7 +113,7 @@ extension Audiences {
         } else {
             rounds[next].queuePlaces.previousInSendQueue = round
         }
-        apps[appIndex].sendQueueCount += 1
+        apps[appIndex].sendQueueRoundCount += 1
     }
 
     mutating func removeFromSendQueue(_ round: RoundIndex) {
@@ -127,7 +133,7 @@ extension Audiences {
         if apps[appIndex].lastRoundQueuedAtFront == round { apps[appIndex].lastRoundQueuedAtFront = previous }
         rounds[round].queuePlaces.isInSendQueue = false
         rounds[round].queuePlaces.isQueuedAtFront = false
-        apps[appIndex].sendQueueCount -= 1
+        apps[appIndex].sendQueueRoundCount -= 1
     }
 
     mutating func moveFirstToEndOfSendQueue(_ appIndex: Int) {
@@ -145,8 +151,9 @@ extension Audiences {
         putAtFrontOfSendQueue(round)
     }
 
-    /// Counts a push of the app's first round; its `mustQueueAtFront` is false by now. After the last push of its turn
-    /// (``AudiencesConfiguration/consecutivePushesMax``), the round goes to the end of the queue.
+    /// Counts a push of the first round in the app's send queue. The caller has set this round's `mustQueueAtFront` to
+    /// false. After the last push of its turn (``AudiencesConfiguration/consecutivePushesMax``), the round goes to the
+    /// end of the queue.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1
@@ -155,7 +162,7 @@ extension Audiences {
         }
     }
 
-    /// Removes a round from all queues of its app, because its slot is being freed.
+    /// Removes a round from the send queue and the page queue of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].queuePlaces.isInSendQueue { removeFromSendQueue(round) }

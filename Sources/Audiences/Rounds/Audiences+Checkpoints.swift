@@ -3,9 +3,10 @@ import LiveActivity
 
 /// When a round (``RoundSlot``) records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
-    /// Queues a checkpoint if the round has changed since the last one, and if the next one is due. Then sets the
-    /// round's timer.
-    mutating func queueCheckpointIfDue(_ round: RoundIndex, now: Moment) {
+    /// Queues a checkpoint if the round has unrecorded changes and its next checkpoint is due. Queues none while a
+    /// claim or a checkpoint has no reply, or while the round's phase permits none. In each case, sets the round's
+    /// timer.
+    mutating func queueDueCheckpointAndSetTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
         let mayRecord =
@@ -23,8 +24,9 @@ extension Audiences {
         setTimer(round, now: now)
     }
 
-    /// Returns when the next checkpoint is due: at the next multiple of the interval. So the checkpoints of all rounds
-    /// of a lane are due at the same times, and share calls to the store.
+    /// Returns when the next checkpoint is due: at the first multiple of `checkpointIntervalMilliseconds` after the
+    /// last claim or checkpoint. So the checkpoints of all rounds of a lane are due at the same times, and share calls
+    /// to the store.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
         let claimOrCheckpointAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
@@ -47,8 +49,9 @@ extension Audiences {
         if earliestParkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
             dueMilliseconds = min(dueMilliseconds, earliestParkedDueMilliseconds.sandbox)
         }
-        // Set no timer for this wait in another phase, because only a running round ends it. While parked members are
-        // read again, the end of the wait may be in the past, and the timer would fire again and again.
+        // Only a running round ends its wait for a newer version, so set a timer for this wait only in the phase
+        // `running`. In the phase `restoring`, the end of the wait may be in the past, and the timer would fire again
+        // and again.
         if slot.phase == .running, awaitsNewerVersion(round),
             let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds
         {
@@ -76,8 +79,9 @@ extension Audiences {
         scheduleAdvance(of: round, at: dueMilliseconds)
     }
 
-    /// Returns the text of a round's checkpoint, and keeps a copy as `textBeingRecorded`. Nil if the text is too long:
-    /// the store then keeps the previous checkpoint.
+    /// Composes the text of a round's checkpoint. Keeps a copy of the text as `textBeingRecorded`, and its revision as
+    /// `composedRevision`. Returns nil, and keeps no copy, if the text is too long: the store then keeps the previous
+    /// checkpoint.
     mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(
@@ -118,7 +122,7 @@ extension Audiences {
         }
         checkpoint.parkedPositions.sort()
         rounds[round].checkpoints.composedRevision = slot.checkpoints.revision
-        // Leave out parked members above the completed position: the next owner reads all members there anyway.
+        // Leave out parked members at the completed position or above: the next owner reads all members there anyway.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
         rounds[round].checkpoints.textBeingRecorded.free()
@@ -127,7 +131,8 @@ extension Audiences {
     }
 
     /// Handles the store's reply to a checkpoint. If the reply says that the round has lost its claim, calls
-    /// `claimLost`. Otherwise the checkpoint counts as recorded, and the versions that waited for it are finished.
+    /// `claimLost`. Otherwise the checkpoint counts as recorded, a running round begins to finish the versions that
+    /// waited for it, and the round advances.
     ///
     /// - Parameter reply: nil if the store has refused the checkpoint, or if the checkpoint was too long.
     mutating func handleCheckpointReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {

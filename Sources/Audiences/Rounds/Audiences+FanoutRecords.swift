@@ -4,7 +4,9 @@ public import LiveActivity
 /// Records of the fan-out topic. Each brings a version to a range (``RangeVersionSlot``), or a broadcast to a channel.
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room for the record, it is passed over, and
-    /// ``rewindRequest(_:now:)`` later asks the shell to read it again.
+    /// ``rewindRequest(_:now:)`` later asks the shell to read it again. An unreadable record settles at once. Ignores a
+    /// record of a partition that is not assigned, and a record that the core has received before and has not passed
+    /// over.
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
@@ -52,8 +54,8 @@ extension Audiences {
         let isForAudience = !command.audience.isAbsent
         let isForChannelOfCommand = !command.channel.isAbsent && instruction.channel != nil
         guard isForAudience || isForChannelOfCommand else { return nil }
-        // Only a start names an activity: the template from which the id of each device's activity is made. No start
-        // goes to a channel.
+        // In a fan-out record, only a start has an `activity`: the template from which the id of each device's activity
+        // is made. No start goes to a channel.
         let isStart = command.event == .start
         guard isStart == !command.activity.isAbsent, !isStart || instruction.channel == nil else { return nil }
         guard let appIndex = appIndex(of: command, in: value) else { return nil }
@@ -67,9 +69,9 @@ extension Audiences {
         )
     }
 
-    /// Notes a record's offset. Returns whether the record must be handled now: either it is new and the ledger has
-    /// room for it, or it was passed over before. If the ledger has no room, the core takes no record from this offset
-    /// on until the partition is read again.
+    /// Notes a record's offset, and settles passed-over records below it that Kafka has deleted. Returns whether the
+    /// record must be handled now: either it is new and the ledger has room for it, or it was passed over before. If
+    /// the ledger has no room, the core takes no record from this offset on until the partition is read again.
     private mutating func receiveOffset(
         _ offset: Int64,
         of partition: UnsafeMutablePointer<FanoutPartition>,
@@ -106,25 +108,25 @@ extension Audiences {
 
     func withUnescapedText<Result>(
         _ text: TextRange,
-        from record: UnsafeRawBufferPointer,
+        from value: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
         withUnsafeTemporaryAllocation(byteCount: max(1, Int(text.range.count)), alignment: 1) { buffer in
-            let count = text.isAbsent ? 0 : unescape(text, from: record, into: buffer)
+            let count = text.isAbsent ? 0 : unescape(text, from: value, into: buffer)
             return body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
     }
 
-    func unescaped(_ text: TextRange, from record: UnsafeRawBufferPointer) -> HeapBytes {
-        withUnescapedText(text, from: record) { HeapBytes(copying: $0) }
+    func unescaped(_ text: TextRange, from value: UnsafeRawBufferPointer) -> HeapBytes {
+        withUnescapedText(text, from: value) { HeapBytes(copying: $0) }
     }
 
-    /// Returns the policy of the app's commands that name none.
+    /// Returns the index of the policy that applies to the app's commands that name no policy.
     func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
         UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)
     }
 
-    /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
+    /// Returns the parts of a record that a round or a channel keeps, with copies of the bytes.
     func makeFanoutRecord(_ incoming: IncomingFanoutRecord, assignmentEpoch: UInt32, now: Moment) -> FanoutRecord {
         let (command, value, instruction) = (incoming.command, incoming.value, incoming.instruction)
         let policyIndex =
@@ -163,7 +165,7 @@ extension Audiences {
         let (command, value) = (incoming.command, incoming.value)
         let audience = unescaped(command.audience, from: value)
         let round = roundsByKey[key] ?? addRound(key, audience, record.partitionIndex, record.assignmentEpoch)
-        // An existing round has its own copy of the id, so this copy is not needed.
+        // An existing round has its own copy of the audience's id, so this copy is not needed.
         if rounds[round].audienceIdentifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let slot = RangeVersionSlot(
             round: round,
@@ -194,7 +196,7 @@ extension Audiences {
         apps[appIndex].fanoutRecordBytes += byteCount
     }
 
-    /// Adds a round for a range that has none, and claims the range in the store.
+    /// Adds a round for a range that has none, and queues the claim of the range.
     private mutating func addRound(
         _ key: RoundKey,
         _ audience: HeapBytes,
@@ -231,7 +233,8 @@ extension Audiences {
         beginOrEndReceivedVersions(of: round, now: now)
     }
 
-    /// Removes the received versions from the round's list, and begins or ends each in the order of arrival.
+    /// Removes the received versions from the round's list, and begins or ends each in the order of arrival. Then
+    /// advances the round, which may free it.
     mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
         let lastBegun = lastBegunAndFirstReceived(of: round).begun
         var receivedVersions = rounds[round].versions.list.removeAll(behind: lastBegun, in: &rangeVersions)

@@ -4,9 +4,9 @@ import LiveActivity
 /// How a range version (``RangeVersionSlot``) is finished: its counts are recorded, Kafka gets its result, and its
 /// record settles.
 extension Audiences {
-    /// Counts the outcome of the member at this position. The push or start brought `sentVersion`, so this version
-    /// counts `outcome`. Each other version under way whose window has the position counts `superseded`. The app's
-    /// metrics count `outcome`, too.
+    /// Counts a member's outcome in each version under way whose window has the member's position. `sentVersion`, which
+    /// the push or start brought or would have brought, counts `outcome`. Each other version counts `superseded`. The
+    /// app's metrics count `outcome`, too.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -25,8 +25,8 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes each version that has nothing left to do enter the phase `awaitingCheckpoint`. A version has nothing left
-    /// to do in two cases:
+    /// Makes each version that has nothing left to do enter the phase `awaitingCheckpoint`, if the round is running or
+    /// draining. A version has nothing left to do in two cases:
     /// - All members of its window have their outcomes.
     /// - Its window is empty, and no parked member is getting a push of the version.
     mutating func letCompleteVersionsAwaitCheckpoint(of round: RoundIndex) {
@@ -41,9 +41,9 @@ extension Audiences {
             // An empty window has no members of its own. But the version may be on its way to a parked member of an
             // older version's window. Wait only for such a push, and not for the other parked members, which may stay
             // parked for hours.
-            let isEmpty =
+            let isEmptyAndIdle =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
-            if slot.phase == .underWay, hasPassedAll || isEmpty {
+            if slot.phase == .underWay, hasPassedAll || isEmptyAndIdle {
                 rounds[round].checkpoints.revision += 1
                 rangeVersions[rangeVersion].enter(.awaitingCheckpoint)
                 rangeVersions[rangeVersion].completionRevision = rounds[round].checkpoints.revision
@@ -63,9 +63,9 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded: if the worker dies now, the
-    /// next owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that
-    /// the store refuses, counts as recorded.
+    /// Begins to finish the versions whose counts are in the last recorded checkpoint: if the worker dies now, the next
+    /// owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that the
+    /// store refuses, counts as recorded. Does nothing unless the round is running.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
         var rangeVersion = rounds[round].versions.first
@@ -98,8 +98,8 @@ extension Audiences {
         storeQueue.append(.finishRange(rangeVersion))
     }
 
-    /// Finishes a late version (``RangeVersionSlot/isLate``) as `superseded`, because a newer version reaches every
-    /// member.
+    /// Begins to finish a late version (``RangeVersionSlot/isLate``) as `superseded`, because a newer version reaches
+    /// every member.
     mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateVersionCount += 1
         rangeVersions[rangeVersion].isLate = true
@@ -108,7 +108,8 @@ extension Audiences {
     }
 
     /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
-    /// the command are finished, the reply has the command's totals.
+    /// the command are finished, the reply has the command's totals, and the core also writes the result of the whole
+    /// command.
     mutating func handleFinishRangeReply(_ rangeVersion: RangeVersionIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             rangeVersions[rangeVersion].totals = totals
@@ -118,8 +119,9 @@ extension Audiences {
         callOrRecordAcknowledged(of: rangeVersion, now: now)
     }
 
-    /// Called when the store or Kafka has acknowledged one call or record of a finishing version. After the last one,
-    /// the version is finished. It settles now, or after the round's older versions.
+    /// Called when the store or Kafka has acknowledged, or refused for good, one call or record of a finishing version.
+    /// After the last one, the version is finished: it settles now, or after the round's older versions. Then the round
+    /// advances.
     mutating func callOrRecordAcknowledged(of rangeVersion: RangeVersionIndex, now: Moment) {
         rangeVersions[rangeVersion].unacknowledgedCount -= 1
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
@@ -162,15 +164,15 @@ extension Audiences {
     /// (`original`), which writes the result.
     ///
     /// If the partition of the original's record has been released, that record can no longer be settled. Then the
-    /// original takes over the partition and offset of the duplicate's record instead.
+    /// original gets the partition and offset of the duplicate's record instead, and settles this record later.
     mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }
         rangeVersions[original].record.copyPartitionAndOffset(of: rangeVersions[duplicate].record)
         freeVersion(duplicate)
     }
 
-    /// Settles the record of a version, and frees the version. Call this only if the version is finished, or if the
-    /// round has already settled this version or a newer one.
+    /// Settles the record of a version, unless the record's partition has been released, and frees the version. Call
+    /// this only if the version is finished, or if the round has already settled this version or a newer one.
     mutating func settle(_ rangeVersion: RangeVersionIndex) {
         let slot = rangeVersions[rangeVersion]
         if let partition = partitions.partition(
@@ -183,7 +185,7 @@ extension Audiences {
         freeVersion(rangeVersion)
     }
 
-    /// Drops a version without settling its record, which is read again.
+    /// Frees a version without settling its record, so that the record is read again.
     mutating func dropVersion(_ rangeVersion: RangeVersionIndex) {
         noteDropped(rangeVersions[rangeVersion].record, ofApp: rounds[rangeVersions[rangeVersion].round].appIndex)
         freeVersion(rangeVersion)

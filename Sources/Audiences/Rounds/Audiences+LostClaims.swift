@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Rounds (``RoundSlot``) whose claim is lost: the store does not have this worker's newest claim for the range. In all
-/// three cases, the worker claims the range again after a pause:
+/// Rounds (``RoundSlot``) whose claim is lost: the store does not have this worker's newest claim for the range. There
+/// are three cases. In each, the worker claims the range again after a pause, if the round still has versions to send:
 /// - The store has another worker's claim. For a while two workers may believe that they own the same partition, and
 ///   the previous owner's claim may reach the store last. The current owner must get its rounds back. The pause grows
 ///   with each loss, so that the two workers do not keep taking a round from each other.
@@ -14,7 +14,7 @@ import Numbers
 ///
 /// A round that begins while members are missing waits too.
 ///
-/// In a cluster, another server may have lost the members, and the claim is intact. Then the round reads its pages
+/// In a cluster, another server may have lost the members while the claim is intact. Then the round reads its pages
 /// again (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
 extension Audiences {
     /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
@@ -27,7 +27,8 @@ extension Audiences {
     /// than the longest pause, so the count goes on.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
-    /// Called when the store does not have this worker's newest claim for the round's range.
+    /// Called when the store does not have this worker's newest claim for the round's range. A round that is running or
+    /// restoring will be claimed again after a pause. Any other round is abandoned.
     ///
     /// - Parameter areMembersLost: whether the store has no claim at all, so that members are lost too.
     ///
@@ -115,9 +116,9 @@ extension Audiences {
         case reachedLimit
     }
 
-    /// Returns how far the round's wait for its members has come, when the pause after a lost claim is over.
+    /// Returns how far the round's wait for its members has come. Called when the pause before the next claim is over.
     ///
-    /// - Parameter claim: the claim that the round has lost.
+    /// - Parameter claim: the round's last claim.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
         if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.memberWaitMillisecondsMax {
             return .reachedLimit
@@ -130,8 +131,9 @@ extension Audiences {
     }
 
     /// Claims the round again when three things are over: the pause after the lost claim, the wait for lost members,
-    /// and the pushes, calls and results of the old claim. The round then continues from the store's checkpoint. If the
-    /// store has lost this checkpoint, the round continues from the last one that this worker recorded. (R26)
+    /// and the pushes, calls and results of the old claim. Until then, does nothing, or only sets the round's timer. A
+    /// claimed round continues from the store's checkpoint. If the store has lost this checkpoint, the round continues
+    /// from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let claim = rounds[round].claim
         guard claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
@@ -159,8 +161,8 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Called when a round is abandoned. Notes each version under way as dropped if its record is of another partition
-    /// than the round. A round has such versions only after partitions were added to the fan-out topic.
+    /// Called when a round is abandoned. Notes each version under way as dropped if its record belongs to another
+    /// partition than the round. A round has such versions only after partitions were added to the fan-out topic.
     ///
     /// Pushes of these versions may still be in flight, and the core does not wait for them
     /// (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the record's partition, the lane reads the record
@@ -168,13 +170,11 @@ extension Audiences {
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            if rangeVersions[rangeVersion].phase == .underWay,
-                rangeVersions[rangeVersion].record.partitionIndex != rounds[round].partitionIndex
-            {
-                noteDroppedBeforeResponse(rangeVersions[rangeVersion].record, ofApp: rounds[round].appIndex)
-                rangeVersions[rangeVersion].record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
+            let slot = rangeVersions.mutableAddress(of: rangeVersion)
+            if slot.pointee.phase == .underWay, slot.pointee.record.partitionIndex != rounds[round].partitionIndex {
+                noteDroppedBeforeResponse(&slot.pointee.record, ofApp: rounds[round].appIndex)
             }
-            rangeVersion = rangeVersions[rangeVersion].nextInList
+            rangeVersion = slot.pointee.nextInList
         }
     }
 

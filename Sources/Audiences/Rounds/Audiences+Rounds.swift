@@ -3,8 +3,9 @@ import LiveActivity
 
 /// The phases of a round (``RoundSlot/Phase``), from its claim to its end.
 extension Audiences {
-    /// Handles the store's reply to a claim. The reply contains the checkpoint of the partition's previous owner, if
-    /// there is one.
+    /// Handles the store's reply to a claim. The round continues from the checkpoint in the reply, which the
+    /// partition's previous owner has recorded, or begins if there is none. If the store may lack members, the round
+    /// waits instead. If the round is no longer `claiming`, only frees it if it has finished.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isClaimOrCheckpointOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
@@ -58,8 +59,9 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet. Return also those older than `newestSettled`: a newer version
-        // may have settled first, because it was replaced before it reached any member.
+        // No record of the versions in the checkpoint has arrived yet. Return also the versions older than
+        // `newestSettled`: a newer version may have settled first, because it was replaced before it reached any
+        // member.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
@@ -72,7 +74,8 @@ extension Audiences {
         rounds[round].checkpoints.restored.text = .none
     }
 
-    /// Notes the newest version that the store has admitted.
+    /// Notes the newest version that the store has admitted. Does nothing if the store has named none, or none that is
+    /// newer than the noted one.
     ///
     /// While the round waits for the record of this version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
     /// member might get an older version after this version: if the number of ranges has changed, another round may
@@ -122,13 +125,13 @@ extension Audiences {
         case .awaitingClaim: claimAgain(round, now: now)
         case .ending, .draining: break
         }
-        queueCheckpointIfDue(round, now: now)
+        queueDueCheckpointAndSetTimer(round, now: now)
         freeIfFinished(round, now: now)
     }
 
     /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
-    /// versions of the round, and ends its parked members as superseded. The record may never come: if the newer
-    /// version has another number of ranges, its records are for other ranges.
+    /// versions of the round, and ends its parked members as superseded, except those on which the core works now. The
+    /// record may never come: if the newer version has another number of ranges, its records are for other ranges.
     private mutating func stopAwaitingNewerVersionIfDue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
@@ -145,10 +148,11 @@ extension Audiences {
     }
 
     /// Ends the round's wait for the versions that the partition's previous owner had under way, if the round has
-    /// waited long enough. Returns whether the wait has ended. If not, sets the round's timer.
+    /// waited long enough: closes the versions that have arrived. Returns whether the wait has ended; if so, the caller
+    /// must resume the round. If not, sets the round's timer.
     ///
-    /// The wait ends when the partition has brought no record for `newerVersionWaitMillisecondsMax`. It lasts at least
-    /// this long after the reply to the claim, and at most `versionsOfPreviousOwnerWaitMillisecondsMax`. (R4) If a
+    /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
+    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If a
     /// version's record comes after the wait, the version passes all members again.
     ///
     /// Some records never come. For example, partitions were added to the fan-out topic, and the previous owner read
@@ -160,8 +164,8 @@ extension Audiences {
         )?
         .pointee
         .lastRecordAtMilliseconds
-        // A round records no checkpoint while it waits for versions, so this is still the time at which its claim
-        // succeeded.
+        // A round records no checkpoint while it waits for versions, so `claimOrCheckpointAtMilliseconds` is still the
+        // time at which the round's claim succeeded.
         let claimedAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
         let waitEndMilliseconds = min(
             max(claimedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
@@ -194,8 +198,8 @@ extension Audiences {
         }
     }
 
-    /// Ends a round that has no version left to send. All its versions have settled, or were already settled when their
-    /// records arrived.
+    /// Makes a running round end if it has no version left: all its versions have settled, or were already settled when
+    /// their records arrived.
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.first == .null else { return }
         rounds[round].enter(.ending)
@@ -233,7 +237,8 @@ extension Audiences {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrReadAgainCount == 0
     }
 
-    /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)
+    /// Frees a round that has nothing left to do, and drops its versions that are not settled. Does nothing while a
+    /// call, a push or a late version needs the slot. (R8)
     mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard !slot.isClaimOrCheckpointOutstanding, slot.versions.lateVersionCount == 0,
@@ -241,8 +246,8 @@ extension Audiences {
         else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
-        // If the list is empty, all records that have arrived are settled. The store still has the previous owner's
-        // checkpoint: if another record comes, a new round continues from this checkpoint.
+        // If the round's list of versions is empty, all records that have arrived are settled. The store still has the
+        // previous owner's checkpoint: if another record comes, a new round continues from this checkpoint.
         case .awaitingVersions: guard slot.versions.first == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next

@@ -2,10 +2,11 @@ import Delivery
 import LiveActivity
 
 /// Rounds (``RoundSlot``) whose app has no available pool, perhaps for hours, for example because APNs' host does not
-/// respond. Their records must not fill the memory: they end when they expire, or when newer versions replace them.
+/// respond. The records of these rounds must not fill the memory: a record ends when it expires, or when newer versions
+/// replace it.
 ///
 /// Known issue (K20): the newest version of a range may stay for hours, and its partition then stops when the ledger is
-/// full. If only a few parked members keep the version, they are given up before this
+/// full. If the version stays only for a few parked members, the core gives up these members before the ledger is full
 /// (``mustGiveUpDelayedMembers(of:now:)``).
 extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
@@ -43,36 +44,37 @@ extension Audiences {
     }
 
     /// If the newest version has expired, gives the outcome `expired` to the members that were read and have not had
-    /// their turn. Nothing is sent, so this works also while APNs' host is unavailable.
+    /// their turn. Nothing is sent, so this works also while APNs' host is unavailable. Does nothing for a round of
+    /// starts.
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let endPosition = readingEndPosition(of: round)
-        while let next = nextMember(of: round, endPosition: endPosition) {
-            let isMember = pages[next.page].member(next.memberIndex)?.kind == .activity
-            let progress = isMember ? MemberProgress.done(.expired) : .notAddressed
+        while let next = findNextMember(of: round, endPosition: endPosition) {
+            let isActivity = pages[next.page].member(next.memberIndex)?.kind == .activity
+            let progress = isActivity ? MemberProgress.done(.expired) : .notAddressed
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))
         }
     }
 
     // MARK: - The room that parked members take
 
-    /// How often a round checks again whether it must give up its parked members for lack of room.
+    /// The time after which a round checks again whether it must give up its parked members for lack of room.
     private static var giveUpCheckIntervalMilliseconds: Int64 { 10_000 }
-    /// A due member of an unavailable pool may be given up only after this time, so that a lane that has just started
-    /// can connect first.
+    /// How long the push to a parked member of an unavailable pool must have been due before the member may be given
+    /// up. In this time, a lane that has just started can connect.
     private static var giveUpAfterDueMilliseconds: Int64 { 60_000 }
-    /// A member of a working pool may be given up only after this many attempts: the pauses between them are some
-    /// minutes together.
+    /// A parked member may be given up after this many failed attempts, even if its pool works. The pauses between the
+    /// attempts are some minutes together.
     private static var giveUpAttemptsMin: UInt8 { 20 }
 
     /// Whether a round must give up the parked members that APNs delays (``isDelayedByAPNs(_:now:)``). Otherwise one
     /// member whose pool has a wrong key could stop a partition for hours, for all apps (R22). All of this must be
     /// true:
     /// - The newest version is so old that APNs would no longer store a push that was sent at its admission.
-    /// - The version has had its turn with all members, and APNs has accepted it for more of them than are parked. So
+    /// - All members have had their turn, and APNs has accepted the newest version for more of them than are parked. So
     ///   an outage of APNs does not take the newest state from most members.
-    /// - A version of the round fills its partition (``fillsPartition(_:)``).
+    /// - A version of the round holds back its partition (``holdsBackHalfOfLedger(_:)``).
     func mustGiveUpDelayedMembers(of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.last
         guard newest != .null, storedUntilSeconds(newest) < now.wallSeconds, hasReachedAllMembers(round),
@@ -80,13 +82,14 @@ extension Audiences {
         else { return false }
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            if fillsPartition(rangeVersion) { return true }
+            if holdsBackHalfOfLedger(rangeVersion) { return true }
             rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return false
     }
 
-    /// Whether a parked member has waited long because its pool is unavailable, or has failed often.
+    /// Whether a parked member's pool is unavailable and its push has been due for long, or whether its push has failed
+    /// often.
     func isDelayedByAPNs(_ member: ParkedMember, now: Moment) -> Bool {
         if member.failedAttemptCount >= Self.giveUpAttemptsMin { return true }
         return isPoolUnavailable(member.environment, of: member.round)
@@ -94,7 +97,7 @@ extension Audiences {
     }
 
     /// Returns when a round with parked members checks next whether it must give them up (monotonic milliseconds); nil
-    /// if it has none.
+    /// if the round has no parked members or no version.
     func giveUpCheckDueMilliseconds(_ round: RoundIndex, now: Moment) -> Int64? {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return nil }

@@ -20,6 +20,9 @@ extension Audiences {
     /// - If the version is settled, or the round has it already, its record settles without a result.
     /// - If the round knows a newer version, this version is late, and is finished at once as superseded.
     /// - Otherwise the version takes over at the round's current position.
+    ///
+    /// When the newest version of that checkpoint, or a newer version, has come, the round no longer waits for the
+    /// checkpoint's versions (`awaitingVersions`).
     mutating func beginOrEndReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
@@ -74,8 +77,8 @@ extension Audiences {
         return newest
     }
 
-    /// Returns the last version of the round's list that has begun, which is also the newest of those, and the first
-    /// one in the phase `received`. Each is nil if there is none.
+    /// Returns two versions of the round's list: the last one that has begun, which is the newest of the begun ones,
+    /// and the first one in the phase `received`. Each is nil if there is none.
     func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex?, received: RangeVersionIndex?) {
         var lastBegun: RangeVersionIndex?
         var rangeVersion = rounds[round].versions.first
@@ -85,7 +88,8 @@ extension Audiences {
         return (lastBegun, rangeVersion == .null ? nil : rangeVersion)
     }
 
-    /// Adds a version to the round's list as the newest one under way. The caller sets the version's window.
+    /// Adds a version to the round's list as the newest one under way. The caller sets the version's window. A round in
+    /// the phase `ending` runs again.
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         noteMembersWaiting(of: round, since: rangeVersion)
         rounds[round].versions.list.append(rangeVersion, in: &rangeVersions)
@@ -114,8 +118,8 @@ extension Audiences {
     }
 
     /// Closes the older versions that begin at `startPosition`, where the newest version begins too. No member has had
-    /// its turn in between, so the older versions get empty windows, and their records can settle. One version may stay
-    /// open: the one whose alert the newest version carries.
+    /// its turn since the older versions began, so they get empty windows, and their records can settle. One older
+    /// version may stay open: the one whose alert the newest version carries.
     private mutating func closeOlderVersions(of round: RoundIndex, beginningAt startPosition: UInt64) {
         let newest = rounds[round].versions.last
         var rangeVersion = rounds[round].versions.first
@@ -138,8 +142,8 @@ extension Audiences {
             && rangeVersions[rangeVersion].record.alertVersion == rangeVersions[newest].record.alertVersion
     }
 
-    /// Closes the oldest version that still has members to reach, if more than ``versionsPerRoundMax`` versions have
-    /// some.
+    /// Closes the oldest version that still has members to reach, if there are more than ``versionsPerRoundMax`` such
+    /// versions.
     private mutating func closeOldestVersionIfTooMany(of round: RoundIndex) {
         var openVersionCount = 0
         var oldest = RangeVersionIndex.null
@@ -168,8 +172,8 @@ extension Audiences {
     }
 
     /// Makes a version without an alert carry the alert that the previous version has or carries, so that members that
-    /// have not got the alert yet get it with the newer version. An alert that is too old, or does not fit into the
-    /// body, is not carried.
+    /// have not got the alert yet get it with the newer version. Does nothing for starts, or if the alert is too old,
+    /// does not fit into the body, or has reached all its members.
     ///
     /// The newer version brings the alert only to positions within one lap after the start position of the version that
     /// brought the alert first. So no member gets the alert twice.
@@ -177,34 +181,34 @@ extension Audiences {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)
         else { return }
-        let slot = rangeVersions[older]
+        let olderSlot = rangeVersions[older]
         let startPosition: UInt64
         let endPosition: UInt64
         let alert: UnsafeRawBufferPointer
-        if slot.record.hasAlert {
-            startPosition = slot.startPosition
-            endPosition = slot.startPosition + rounds[round].progress.positionsPerLap
-            alert = slot.record.bodyLayout.alert.bytes(in: slot.record.body.bytes)
-        } else if slot.isCarryingAlert {
-            startPosition = slot.carriedAlertStartPosition
-            endPosition = slot.carriedAlertEndPosition
+        if olderSlot.record.hasAlert {
+            startPosition = olderSlot.startPosition
+            endPosition = olderSlot.startPosition + rounds[round].progress.positionsPerLap
+            alert = olderSlot.record.bodyLayout.alert.bytes(in: olderSlot.record.body.bytes)
+        } else if olderSlot.isCarryingAlert {
+            startPosition = olderSlot.carriedAlertStartPosition
+            endPosition = olderSlot.carriedAlertEndPosition
             alert = carriedAlert(by: older)
         } else {
             return
         }
-        let newer = rangeVersions[rangeVersion]
+        let newerRecord = rangeVersions[rangeVersion].record
         guard endPosition > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
-            PushBody.byteCount(newer.record.body.bytes, newer.record.bodyLayout, carryingAlertBytes: alert.count)
+            PushBody.byteCount(newerRecord.body.bytes, newerRecord.bodyLayout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
-        let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
+        let (body, layout) = Self.bodyWithAlert(alert, on: newerRecord.body.bytes, newerRecord.bodyLayout)
         addFanoutRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternativeBody = body
         rangeVersions[rangeVersion].carriedAlertByteRange = layout.alert
         rangeVersions[rangeVersion].carriedAlertStartPosition = startPosition
         rangeVersions[rangeVersion].carriedAlertEndPosition = endPosition
-        rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
-        rangeVersions[rangeVersion].record.alertAgeSecondsMax = slot.record.alertAgeSecondsMax
+        rangeVersions[rangeVersion].record.alertVersion = olderSlot.record.alertVersion
+        rangeVersions[rangeVersion].record.alertAgeSecondsMax = olderSlot.record.alertAgeSecondsMax
     }
 
     /// Returns the position below which every member has its outcome.

@@ -7,8 +7,8 @@ import LiveActivity
 /// with its count:
 /// 1. The format (1), the completed position, and the newest settled version.
 /// 2. For each version under way, oldest first: timestamp; sequence; completed position minus `startPosition`;
-///    `positionCount` + 1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last
-///    response + 1, or 0.
+///    `positionCount` + 1, or 0 for nil; the counts; the times of the first and the last response, each + 1, or 0 for
+///    none.
 /// 3. The positions of the parked members, ascending: for the first, the completed position minus its position; for
 ///    each other, its distance from the previous one.
 struct Checkpoint: Equatable {
@@ -19,8 +19,8 @@ struct Checkpoint: Equatable {
         /// The number of positions in the window of a closed version. Nil: the version is not closed, so its window is
         /// one lap.
         var positionCount: UInt64?
-        /// How many members have each outcome: exactly the members of the version's window that are below the completed
-        /// position and not parked.
+        /// How many members have each outcome. Exactly those members of the version's window count that are below the
+        /// completed position and not parked.
         var counts = MemberOutcomeCounts()
         var times = ResponseTimes()
     }

@@ -5,7 +5,7 @@ import LiveActivity
 /// ``Audiences/receiveFanoutRecord(_:instruction:droppedFields:now:)`` runs.
 struct IncomingFanoutRecord {
     let record: IncomingRecord
-    /// The bytes of the record's value, to which the ranges of `command` refer.
+    /// The bytes of the record's value, to which the byte ranges in `command` refer.
     let value: UnsafeRawBufferPointer
     let command: Command
     /// The contents of the record's headers.
@@ -76,8 +76,8 @@ struct FanoutRecord: BitwiseCopyable {
 
 extension Audiences {
     /// Whether the record's partition was released after the record was read. Usually the record is then dropped. But
-    /// after partitions were added to the fan-out topic, a round or channel of another partition may have the record.
-    /// It then stays in memory.
+    /// after partitions were added to the fan-out topic, a round or channel of another partition may have the record,
+    /// which then stays in memory.
     func isPartitionReleased(of record: FanoutRecord) -> Bool {
         partitions.partition(record.partitionIndex, assignmentEpoch: record.assignmentEpoch) == nil
     }
@@ -92,8 +92,8 @@ extension Audiences {
         )
     }
 
-    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time. (R18) The
-    /// policy's times and the stale date do not count here. They say only how long APNs stores a push
+    /// Returns when a record expires (UNIX seconds): the core sends nothing of the record after this time. (R18) The
+    /// policy's times and the stale date do not count here, because they only limit how long APNs stores a push
     /// (``sentExpirationSeconds(of:from:)``).
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         AgeRules.stateExpirationSeconds(

@@ -9,12 +9,12 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 struct RangeVersionSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
     /// round is claimed again. The slot is freed when the version settles or is dropped with its round. It is also
-    /// freed when another slot of the same version takes over its partition and offset
+    /// freed when another slot of the same version copies the partition and offset of its record
     /// (``FanoutRecord/copyPartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round. Each version begins in this phase. Next: `underWay`;
-        /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer
-        /// than the newest settled one, settles at once.
+        /// `finishing` if the version is late (``RangeVersionSlot/isLate``). The version settles at once if the round
+        /// has it already, or has settled it or a newer one.
         case received
         /// The version is on its way through its members. Next: `awaitingCheckpoint`; `received`.
         case underWay
@@ -49,13 +49,15 @@ struct RangeVersionSlot: LinkedSlot {
     /// did not have the version under way. A late version is sent to no member. Its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
-    // For a start: fields of the start commands that the core produces for the devices.
+    /// Used only for a start: the priority of the start commands that the core produces for the devices.
     var priority: UInt8
+    /// Used only for a start: the name of the policy in these start commands; empty if the command names none.
     var policyName: HeapBytes
+    /// Only for a start: the template of the activities' ids in these start commands (``ActivityIdentifierTemplate``).
     var activityTemplate: HeapBytes
     /// Only for a start to an audience with channels: the command's `aps` dictionary without `input-push-token` and
     /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
-    /// Empty if the start names a channel itself, or the audience has none: each device then gets the dictionary
+    /// Empty if the start names a channel itself, or the audience has no channel: each device then gets the dictionary
     /// unchanged.
     var apsWithoutAddress = HeapBytes.none
     /// A second body of this version. It differs from the record's body only in the alert:
@@ -63,13 +65,14 @@ struct RangeVersionSlot: LinkedSlot {
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
     ///   `carriedAlertStartPosition` to below `carriedAlertEndPosition`.
     var alternativeBody = HeapBytes.none
-    /// The bytes of the carried alert in `alternativeBody`.
+    /// Where the carried alert is in `alternativeBody`; `.absent` if no alert is carried.
     var carriedAlertByteRange = ByteRange.absent
     /// The positions of the members that get the carried alert, from the start position to below the end position. Both
     /// are 0 if no alert is carried.
     ///
-    /// They are one whole lap, from the start of the version that brought the alert. This version may have been closed
-    /// earlier: then the newer version carries the alert to the remaining members.
+    /// `carriedAlertEndPosition` is one whole lap above `carriedAlertStartPosition`, which is the start position of the
+    /// older version that brought the alert. If the older version was closed before the end of this lap, the members
+    /// that it did not reach get its alert with the version of this slot.
     var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
@@ -77,8 +80,12 @@ struct RangeVersionSlot: LinkedSlot {
     /// `endPosition` (``RoundProgress``).
     var startPosition: UInt64 = 0
     var endPosition: UInt64 = 0
+    /// How many of the range's members have each outcome of the version.
     var counts = MemberOutcomeCounts()
+    /// When APNs responded to the first and to the last push of the version in this range.
     var times = ResponseTimes()
+    /// The counts of the whole command, if this range was the last to finish. Set before the result of the whole
+    /// command is queued.
     var totals = AudienceTotals()
     /// The value of ``RoundCheckpoints/revision`` when the version entered the phase `awaitingCheckpoint`. The
     /// version's result is written only after a checkpoint with this revision is recorded. (R29)
@@ -87,7 +94,8 @@ struct RangeVersionSlot: LinkedSlot {
     /// version's counts, its result, and perhaps the result of the whole command. (R9)
     var unacknowledgedCount: UInt8 = 0
 
-    /// Whether a newer version replaced this version before this version had reached all members.
+    /// Whether a newer version replaced this one before it had reached all members. Also true if this one is late
+    /// (`isLate`), because a newer one reaches every member. The outcome is then `superseded`.
     var isSuperseded = false
 
     var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
@@ -103,8 +111,9 @@ struct RangeVersionSlot: LinkedSlot {
         phase = next
     }
 
-    /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. The
-    /// checkpoint in the reply to the claim will say how far the version has come.
+    /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. Frees
+    /// `alternativeBody`, whose bytes the caller must no longer count. The checkpoint in the reply to the claim will
+    /// say how far the version has come.
     mutating func forgetProgress(ownAlertAgeSecondsMax: Int64) {
         if phase != .received { enter(.received) }
         alternativeBody.free()

@@ -7,7 +7,7 @@ struct RoundKey: Hashable, BitwiseCopyable {
     var digest: AudienceDigest
     var range: SegmentRange
     /// Whether the round sends starts to devices. Updates and ends go to activities, in another round of the range, so
-    /// that neither delays the other.
+    /// that neither round delays the other.
     var isForStarts: Bool
 }
 
@@ -17,13 +17,14 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: LinkedSlot {
-    /// What a round does or waits for. The *previous owner* is the worker that had the round's partition before.
+    /// What a round does or waits for. The *previous owner* is the worker that had the round's partition before. *The
+    /// checkpoint* is the one that the store's reply to the claim brings.
     ///
-    ///     claiming ─► running                           the store has granted the claim
-    ///     claiming ─► awaitingVersions                  the same, and the previous owner had versions under way
+    ///     claiming ─► running                           claim granted; no version is under way in the checkpoint
+    ///     claiming ─► awaitingVersions                  claim granted; the checkpoint has versions under way
     ///     claiming ─► awaitingClaim                     the store may lack members
-    ///     awaitingVersions ─► running                   the versions have arrived, or the round waits no more
-    ///     awaitingVersions ─► restoring                 the same, and the previous owner had parked members
+    ///     awaitingVersions ─► running                   wait over; the checkpoint has no parked members
+    ///     awaitingVersions ─► restoring                 wait over; the checkpoint has parked members
     ///     restoring ─► running                          the parked members are read again
     ///     running ─► ending                             no version is left
     ///     ending ─► running                             a version arrives
@@ -39,7 +40,8 @@ struct RoundSlot: LinkedSlot {
     ///
     /// ``enter(_:)`` traps on any other change.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which replies with the checkpoint of the partition's previous owner.
+        /// The core claims the range in the store, which replies with the checkpoint of the partition's previous owner,
+        /// if there is one.
         case claiming
         /// The partition's previous owner had versions under way, and their records have not arrived yet. The round
         /// waits for these records for a limited time.

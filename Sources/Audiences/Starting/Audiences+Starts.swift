@@ -7,9 +7,9 @@ import LiveActivity
 /// If a crash makes the core produce such a command twice, the second one is a `duplicate`, because its activity and
 /// its version are the same.
 extension Audiences {
-    /// How long a round (``RoundSlot``) waits before it produces further starts, because `unacknowledgedStartsMax`
-    /// starts wait for Kafka's acknowledgement. A timer must end this wait: these may be starts of other rounds, and
-    /// their acknowledgements do not wake this round.
+    /// How long a round (``RoundSlot``) waits before it produces further starts, if `unacknowledgedStartsMax` starts
+    /// wait for Kafka's acknowledgement. A timer must end this wait: all these starts may belong to other rounds, and
+    /// their acknowledgements do not make this round continue.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces a start command for each device on the pages that were read. Does nothing unless the round is running
@@ -20,10 +20,12 @@ extension Audiences {
         freeDonePages(of: round, now: now)
     }
 
-    /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait.
+    /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait. A device whose
+    /// start has expired, or would have too long an activity id, gets its outcome at once. If a page was read too long
+    /// ago, the round reads it again first.
     private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
         let endPosition = readingEndPosition(of: round)
-        while let next = nextMember(of: round, endPosition: endPosition) {
+        while let next = findNextMember(of: round, endPosition: endPosition) {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
                 return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }
@@ -56,8 +58,8 @@ extension Audiences {
     }
 
     /// Called when Kafka has acknowledged the start command of one device, or has refused it as too large. The device
-    /// then gets its outcome.
-    mutating func startCommandProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
+    /// then gets its outcome, unless its round is abandoned.
+    mutating func startCommandReported(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
         rounds[round].members.inFlightCount -= 1
@@ -82,7 +84,7 @@ extension Audiences {
         }
     }
 
-    /// Writes the start command of one device. The record's key is the activity's id, as for all commands to
+    /// Composes the start command of one device. The record's key is the activity's id, as for all commands to
     /// activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
         let slot = rangeVersions[pages[index.page].rangeVersion(index.memberIndex)]

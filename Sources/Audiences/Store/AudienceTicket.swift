@@ -8,7 +8,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     case readSamplePage(CommandIndex, sampleIndex: UInt8)
     case admit(CommandIndex)
     case settle(CommandIndex)
-    // Calls for a round (`RoundSlot`).
+    // Calls for a round (`RoundSlot`): a claim of its range, and a checkpoint of its progress.
     case claim(RoundIndex)
     case checkpoint(RoundIndex)
     /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.

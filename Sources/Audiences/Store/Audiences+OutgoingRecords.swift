@@ -7,9 +7,9 @@ extension Audiences {
     /// The maximum number of records for one topic that are on their way to Kafka. Each topic has a limit of its own.
     /// So if one topic takes no writes for hours, the records of the other topics still reach Kafka.
     ///
-    /// A fan-out record counts as soon as it is queued.
+    /// Fan-out records and starts count as soon as they are queued.
     public static var unacknowledgedRecordsPerTopicMax: Int { 1_024 }
-    /// The maximum number of records that are on their way to Kafka: fan-out records, starts, results and
+    /// The maximum number of records of all topics that are on their way to Kafka: fan-out records, starts, results and
     /// invalidations.
     public static var unacknowledgedRecordsMax: Int { 4 * unacknowledgedRecordsPerTopicMax }
 
@@ -23,7 +23,7 @@ extension Audiences {
     }
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
-    /// reason, the core produces the record again.
+    /// reason, the core produces the record again. Otherwise the work that waited for the report continues.
     public mutating func deliveryReportReceived(
         _ outgoingRecord: OutgoingAudienceRecord,
         _ report: OutgoingRecord.KafkaReport,
@@ -38,11 +38,11 @@ extension Audiences {
         case .broadcastResult, .commandResultAfterBroadcast:
             callOrRecordAcknowledged(of: outgoingRecord.broadcast, now: now)
         case .memberResult, .invalidation: callOrRecordAcknowledged(about: outgoingRecord.refusedMember, now: now)
-        case .start: startCommandProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
+        case .start: startCommandReported(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
-    /// Writes the key and the value of a record for Kafka.
+    /// Composes a record for Kafka: its key, its value, and the contents of its headers.
     public mutating func compose(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
         recordValueWriter.reset()
         recordKeyWriter.reset()
@@ -78,12 +78,12 @@ extension Audiences {
             receivedAtMilliseconds: slot.receivedAtWallMilliseconds,
             admittedAtMilliseconds: slot.admittedAtWallMilliseconds ?? -1,
             carriedAlertVersion: slot.carriedAlertVersion,
-            isAlertExpired: slot.isAlertExpired,
+            wasAlertRemovedByAge: slot.wasAlertRemovedByAge,
             channelsForStarts: slot.event == .start ? slot.channels : AudienceChannels(),
             channelAbsence: slot.channelAbsence
         )
         // The key names the audience and its range (`SegmentRange`), or the audience and the channel's environment. So
-        // all versions of a range are in one partition, in order.
+        // all versions of a range, and all broadcasts to a channel, are in one partition, in order.
         FanoutKey(audiences[slot.audience].digest, rangeIndex: outgoingRecord.rangeOrChannelNumber, environment)
             .write(to: &recordKeyWriter)
         return ComposedRecord(
@@ -124,7 +124,7 @@ extension Audiences {
         return ResultSubject(appIndex: slot.appIndex, identifier: slot.audienceIdentifier.bytes, isChannel: false)
     }
 
-    /// Writes the result of a command over all its ranges and broadcasts.
+    /// Composes the result of a command over all its ranges and broadcasts.
     mutating func composeTotals(
         _ totals: AudienceTotals,
         of subject: ResultSubject,
@@ -143,7 +143,7 @@ extension Audiences {
             result.channelAbsence = record.instruction.channelAbsence
             result.isSuperseded = isSuperseded
             result.isDemoted = record.instruction.grant.isDemoted
-            result.isAlertExpired = record.instruction.isAlertExpired
+            result.wasAlertRemovedByAge = record.instruction.wasAlertRemovedByAge
             result.droppedFieldNames = record.droppedFields.bytes
             result.recordTimestampMilliseconds = record.instruction.recordTimestampMilliseconds
             result.admittedAtMilliseconds = record.instruction.admittedAtMilliseconds
@@ -248,7 +248,7 @@ struct ResultSubject {
 struct FanoutKey {
     private let digest: AudienceDigest
     private let rangeIndex: UInt16
-    /// The channel's environment, for a broadcast.
+    /// For a broadcast: the environment of its channel, which the key names instead of the range. Nil for a range.
     private let environment: APNsEnvironment?
 
     init(_ digest: AudienceDigest, rangeIndex: UInt16, _ environment: APNsEnvironment?) {

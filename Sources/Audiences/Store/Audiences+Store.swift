@@ -7,7 +7,8 @@ extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
     /// Passes the next call to `body` and returns the result of `body`; nil if there is no call now. The call stays the
-    /// next one until the shell reports that it was taken, delayed or refused.
+    /// next one until the shell reports that it was taken, delayed or refused. Calls that are of no use any more are
+    /// removed first.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only inside `body`.
     public mutating func withNextStoreCall<Result>(
@@ -39,8 +40,9 @@ extension Audiences {
         return nil
     }
 
-    /// Discards a checkpoint that is too long; the store keeps the previous one. The round continues as if this
-    /// checkpoint had been recorded, because otherwise its versions could not end.
+    /// Removes the call that would record a checkpoint, because the checkpoint is too long; the store keeps the
+    /// previous one. The round continues as if this checkpoint had been recorded, because otherwise its versions could
+    /// not end.
     private mutating func discardCheckpoint(_ round: RoundIndex, now: Moment) {
         precondition(storeQueue.popFirst() == .checkpoint(round), "the next call is the round's")
         handleCheckpointReply(round, nil, now: now)
@@ -168,7 +170,7 @@ extension Audiences {
         handleCallReply(ticket, nil, now: now)
     }
 
-    /// Handles a call that failed. The call is repeated, unless it was refused permanently.
+    /// Takes the report that a call has failed. Repeats the call, unless the store has refused it permanently.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = decodeTicket(tag)
         switch failure {

@@ -5,8 +5,9 @@ import LiveActivity
 /// At most ``Audiences/unacknowledgedRecordsPerTopicMax`` records of each topic are on their way to Kafka, so a topic
 /// that acknowledges nothing takes no places from the others.
 ///
-/// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
-/// for example, a range gets its result when the results and invalidations of its members are acknowledged.
+/// The queues keep no order between topics. If a record must come after a record of another topic, the core queues it
+/// only when Kafka has acknowledged the other record. For example, a range gets its result when the results and
+/// invalidations of its members are acknowledged.
 ///
 /// `OutgoingRecordQueues` of `Delivery` is similar. Both use `OutgoingRecordQueue` for a single queue. Each core
 /// decides which kinds of records share a queue, which queue comes first, and what limits a queue.
@@ -24,7 +25,8 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     init(_ configuration: AudiencesConfiguration) {
         fanoutRecords = OutgoingRecordQueue(limit: Audiences.unacknowledgedRecordsPerTopicMax)
         starts = OutgoingRecordQueue(limit: configuration.unacknowledgedStartsMax)
-        // A range version, or a broadcast, has at most two results: its own, and that of its whole command.
+        // Range versions and broadcasts have a table of `fanoutRecordsMax` slots each. Each slot has at most two
+        // results: its own, and that of its whole command.
         results = OutgoingRecordQueue(limit: configuration.fanoutRecordsMax * 4 + configuration.refusedMembersMax)
         invalidations = OutgoingRecordQueue(limit: configuration.refusedMembersMax)
     }
@@ -38,8 +40,8 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         }
     }
 
-    /// Returns the first record of the first queue that has one, does not pause, and may send one more record; nil if
-    /// there is none. Fan-out records and starts come first, because members wait for them.
+    /// Returns the first record of the first queue that has one, does not pause, and may have one more record on its
+    /// way to Kafka; nil if there is none. Fan-out records and starts come first, because members wait for them.
     func next(now: Moment) -> OutgoingAudienceRecord? {
         if let outgoingRecord = fanoutRecords.next(now: now) { return outgoingRecord }
         if let outgoingRecord = starts.next(now: now) { return outgoingRecord }

@@ -1,8 +1,8 @@
 /// The times at which slots must be checked: a heap with the earliest timer first.
 ///
-/// When the time of a slot changes, its old timer stays, because the slot does not know where in the heap this timer
-/// is. So the reader must compare each timer with the time in its slot, and must remove obsolete timers when the queue
-/// is full. (R4)
+/// When the time of a slot changes, its old timer stays in the heap, because the slot does not know where this timer
+/// is. So the reader of the queue must compare each timer with the time in the timer's slot, and must remove obsolete
+/// timers when the queue is full. (R4)
 struct TimerQueue: ~Copyable {
     /// The slot on which the core works when the timer is due.
     enum Owner: BitwiseCopyable, Hashable {

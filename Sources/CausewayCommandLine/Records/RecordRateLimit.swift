@@ -18,8 +18,8 @@ package struct RecordRateLimit {
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
-    /// Returns the seconds until another record may be written; 0 if it may be written now. If the sender is later than
-    /// it may make up for, moves all later records by the rest.
+    /// Returns the seconds until another record may be written; 0 if it may be written now. If the record has been due
+    /// for longer than ``catchUpSecondsMax``, adds the time above this limit to `skippedSeconds`.
     ///
     /// - Parameters:
     ///   - sentCount: the number of records that have been written.

@@ -168,8 +168,8 @@ package struct RecordSender {
         }
     }
 
-    /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
-    /// time is reported as failed, although a broker may have it.
+    /// Waits for outstanding acknowledgements, closes the producer, and returns the final tally. A record that is not
+    /// acknowledged in time counts as failed, although a broker may have it.
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
         // If no broker has responded, librdkafka reports only a timeout for each record. Only the monitor knows the
@@ -184,7 +184,8 @@ package struct RecordSender {
         return tally
     }
 
-    /// Adds the delivery reports that have arrived to the tally. Call this during a long wait between two records.
+    /// Adds the delivery reports that have arrived to the tally, and lets the `brokerMonitor` print its message if the
+    /// message is due. Call this during a long wait between two records.
     package mutating func takeDeliveryReports() {
         var reports: [DeliveryReport] = []
         producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }

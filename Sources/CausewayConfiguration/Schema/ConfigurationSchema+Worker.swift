@@ -38,8 +38,8 @@ extension ConfigurationSchema {
             \.worker.commandsPerLane,
             64...4_194_304,
             meaning: """
-                The maximum number of commands that a lane has in progress, from receipt to acknowledged result. At \
-                this number the lane stops reading. With little memory the number is lower.
+                The maximum number of commands and registrations that a lane has in progress, each from its receipt \
+                until it is settled. At this number the lane stops reading. With little memory the number is lower.
                 """
         ),
         .integer(

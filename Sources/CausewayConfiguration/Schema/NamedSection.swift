@@ -29,7 +29,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The placeholder for the name of an app or policy on the page of all keys.
+    /// The placeholder for the name of an app or policy in `Helm/causeway/CONFIG.md`.
     var placeholder: String {
         switch self {
         case .apps: "<app>"

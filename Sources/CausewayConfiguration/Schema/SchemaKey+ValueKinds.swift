@@ -128,7 +128,7 @@ extension SchemaKey {
         )
     }
 
-    /// Makes a key for a list of texts without repetition. The list is empty by default.
+    /// Makes a key for a list of texts, which may be empty. No text may occur twice.
     static func texts(
         _ name: String,
         _ path: any PropertyPath<[String]>,

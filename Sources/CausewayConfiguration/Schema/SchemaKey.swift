@@ -47,7 +47,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     // `assign`, `value`, `hasSameValue` and `copyValue` are closures, not key paths: key paths to integers and to texts
     // have different types, so one list could not have both kinds of keys.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
-    /// The value in `Root`; nil if unset.
+    /// Returns the value of this key in a configuration, app or policy (`Root`); nil if it is unset.
     let value: @Sendable (Root) -> ConfigurationValue?
     /// Whether two configurations have the same value of this key.
     let hasSameValue: @Sendable (Root, Root) -> Bool
@@ -86,15 +86,15 @@ extension SchemaKey {
     /// The same key, but its value names a file that must be readable when the worker starts.
     var asFilePath: SchemaKey { with { $0.isFilePath = true } }
 
-    /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
+    /// The same key, but required: it has no default, and `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
 
     func sourceOfDefault(_ source: String) -> SchemaKey { with { $0.sourceOfDefault = source } }
 
-    /// Sets the text that says which values are allowed. The text checks nothing.
+    /// The same key, with a text that says which values are allowed. The text checks nothing.
     func describingAllowedValues(_ text: String) -> SchemaKey { with { $0.allowedValues = text } }
 
-    /// Sets the text that says what applies while the key is unset.
+    /// The same key, with a text that says what applies while the key is unset.
     func whenUnset(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }
 
     func exampleLines(_ lines: String...) -> SchemaKey { with { $0.exampleLines = lines } }

@@ -16,8 +16,8 @@ struct BacklogCommand: SeasonCommand {
             Example:
               causeway-lab backlog --commands 2000000 --activities 20000
 
-            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 otherwise, or a part \
-            failed; 64 the command line is wrong.
+            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 otherwise, or a \
+            process failed; 64 the command line is wrong.
             """
     )
 

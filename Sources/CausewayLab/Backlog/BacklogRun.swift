@@ -159,7 +159,7 @@ final class BacklogRun {
             }
             try checkInterruptionAndProcesses()
         }
-        while commandProducer.producer.outstandingRecordCount > 0 {
+        while commandProducer.producer.outstandingEventCount > 0 {
             commandProducer.takeDeliveryReports()
             try checkInterruptionAndProcesses()
             usleep(1_000)

@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's settings and ignores the records. Its cost is the least that reading the topic can
-/// cost.
+/// Reads a topic with the worker's settings and ignores the records. So its cost is the lowest possible cost of reading
+/// the topic.
 final class DiscardingTopicReader: ConsumerHandler {
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The pause after a poll without a record. It does not slow the reading, because the fetch of a batch of thousands
@@ -12,7 +12,7 @@ final class DiscardingTopicReader: ConsumerHandler {
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?
-    /// When partitions were assigned, monotonic milliseconds; 0: not yet.
+    /// The monotonic time at which the partitions were assigned; 0 before that.
     private var assignedAtMilliseconds: Int64 = 0
 
     /// - Parameter properties: the worker's properties. The consumer group is replaced, because this reader must not
@@ -33,7 +33,7 @@ final class DiscardingTopicReader: ConsumerHandler {
     ///
     /// - Parameter meanwhile: called after each poll without a record.
     /// - Returns: milliseconds from the assignment of the partitions to the last record. The times of the measured
-    ///   worker begin at its assignment too.
+    ///   worker also begin when its partitions are assigned.
     /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if
     ///   `meanwhile` throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {

@@ -19,22 +19,22 @@ extension Demo {
 
     /// Reports the demo's progress to the page when the phase changes, and otherwise at most every 250 ms.
     func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
-        guard let pageState else { return }
+        guard let pageMailbox else { return }
         let nowMilliseconds = Clock.monotonicMilliseconds
-        guard nowMilliseconds >= reportState.reportDueMilliseconds || phase != reportState.figures.phase else {
+        guard nowMilliseconds >= pageReport.reportDueMilliseconds || phase != pageReport.figures.phase else {
             return
         }
-        reportState.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
-        reportState.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
-        reportState.lateCommandCounter.addSample(commandCount: feed.commandCount, nowMilliseconds: nowMilliseconds)
-        var figures = reportState.figures
+        pageReport.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
+        pageReport.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
+        pageReport.lateCommandCounter.addSample(commandCount: feed.commandCount, nowMilliseconds: nowMilliseconds)
+        var figures = pageReport.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seasonSeconds) * 1_000
         figures.commands = feed.commandCount
         figures.commandsInAll = feed.totalCommandCount
         figures.results = reader.tally.commandCount
-        figures.late = reportState.lateCommandCounter.lateCount(
+        figures.late = pageReport.lateCommandCounter.lateCount(
             resultCount: reader.tally.commandCount,
             nowMilliseconds: nowMilliseconds
         )
@@ -44,26 +44,26 @@ extension Demo {
         figures.matchesOver = feed.finishedMatchCount
         figures.matches = feed.matches.count
         figures.news = feed.latestEventText
-        reportState.figures = figures
-        pageState.show(figures)
+        pageReport.figures = figures
+        pageMailbox.show(figures)
     }
 
     func reportEnd(_ demoFigures: DemoFigures) {
-        reportState.figures.phase = .over
-        reportState.figures.verdict = LivePageFigures.Verdict(
+        pageReport.figures.phase = .over
+        pageReport.figures.verdict = LivePageFigures.Verdict(
             isGood: demoFigures.hasSucceeded,
             text: demoFigures.summary,
             lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
-        pageState?.setAllowedActions([])
-        pageState?.show(reportState.figures)
+        pageMailbox?.setAllowedActions([])
+        pageMailbox?.show(pageReport.figures)
     }
 
     func reportFailure(_ failure: LabError) {
-        reportState.figures.phase = .failed
-        reportState.figures.failure = failure.reason
-        pageState?.setAllowedActions([])
-        pageState?.show(reportState.figures)
+        pageReport.figures.phase = .failed
+        pageReport.figures.failure = failure.reason
+        pageMailbox?.setAllowedActions([])
+        pageMailbox?.show(pageReport.figures)
     }
 
     /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs during the season.
@@ -72,26 +72,26 @@ extension Demo {
         // If a result counts superseded commands that have no result of their own, a killed worker can lose this count.
         // The demo would then wait for these commands until it fails. In the mode `each`, every command has a result.
         if options.supersededResults != .each { actions.remove(.killWorker) }
-        pageState?.setAllowedActions(actions)
+        pageMailbox?.setAllowedActions(actions)
     }
 
     /// Refuses further actions of the page's visitors. If a visitor has taken Redis away, waits until Redis runs again.
     func endPageActions() throws(LabError) {
-        guard let pageState else { return }
-        pageState.setAllowedActions([])
+        guard let pageMailbox else { return }
+        pageMailbox.setAllowedActions([])
         try carryOutPageActions()
-        while pageState.disturbances.isOn(.takeRedisAway) {
+        while pageMailbox.disturbances.isOn(.takeRedisAway) {
             try checkInterruptionAndProcesses()
             Self.pause()
             try carryOutPageActions()
         }
     }
 
-    /// Carries out what visitors have requested since the last call. Ends the disturbance of Redis when it has lasted
-    /// long enough.
+    /// Carries out what visitors have requested since the previous call of this method. Starts Redis again when it has
+    /// been away long enough.
     func carryOutPageActions() throws(LabError) {
-        guard let pageState else { return }
-        for step in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
+        guard let pageMailbox else { return }
+        for step in pageMailbox.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
             switch step {
             case .begin(.killWorker): try causeDisturbance(.workerCrashes)
             case .begin(.takeRedisAway): try causeDisturbance(.redisStops)
@@ -101,10 +101,10 @@ extension Demo {
         }
     }
 
-    var pageDataSources: LivePageState.DataSources {
-        LivePageState.DataSources(
+    var pageDataSources: LivePageMailbox.DataSources {
+        LivePageMailbox.DataSources(
             controlPort: deployment.simulator.controlPort,
-            inspectCommandLine: LivePageState.InspectCommandLine(
+            inspectCommandLine: LivePageMailbox.InspectCommandLine(
                 program: deployment.causewayProgram,
                 configurationFile: deployment.path("causeway.yaml"),
                 logFile: deployment.path("inspect.log")
@@ -113,8 +113,8 @@ extension Demo {
     }
 }
 
-/// What a demo must remember between two reports to its page.
-struct DemoReportState {
+/// What a demo reports to its page, and what it must remember until the next report.
+struct DemoPageReport {
     var figures = LivePageFigures()
     var lateCommandCounter = LateCommandCounter()
     var reportDueMilliseconds: Int64 = 0

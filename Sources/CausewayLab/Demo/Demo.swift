@@ -28,7 +28,7 @@ struct DemoOptions {
 /// Plays one season to every phone, from the records in Kafka to the Lock Screens.
 ///
 /// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the results, checks
-/// that the parts still run, and shows the progress. The parts are separate processes.
+/// that the processes of the ``Deployment`` still run, and shows the progress.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
     // The maximum number of commands that one pass of the loop writes, and of results that one pass reads. So the
@@ -46,10 +46,10 @@ final class Demo {
     let deployment: Deployment
     private let interruption: Interruption
     /// What the demo shares with the live page; nil: there is no page.
-    let pageState: LivePageState?
+    let pageMailbox: LivePageMailbox?
     var feed: SeasonFeed
     var progressDisplay = ProgressDisplay()
-    var reportState = DemoReportState()
+    var pageReport = DemoPageReport()
     private var processCheckDueMilliseconds: Int64 = 0
     private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
@@ -59,12 +59,12 @@ final class Demo {
         season: Season,
         deployment: Deployment,
         interruption: Interruption,
-        pageState: LivePageState? = nil
+        pageMailbox: LivePageMailbox? = nil
     ) throws(LabError) {
         self.options = options
         self.deployment = deployment
         self.interruption = interruption
-        self.pageState = pageState
+        self.pageMailbox = pageMailbox
         disturbances = options.disturbances.sorted { $0.afterMilliseconds < $1.afterMilliseconds }
         feed = SeasonFeed(
             matches: Array(season.matches.prefix(options.matchCount)),
@@ -134,7 +134,7 @@ final class Demo {
         try deployment.startBroker()
         try deployment.startRedis()
         try deployment.startSimulator(shapes: [options.shapesPath], pushLog: options.evidenceFiles?.pushesPath)
-        pageState?.show(pageDataSources)
+        pageMailbox?.show(pageDataSources)
         if let evidenceFiles = options.evidenceFiles {
             try evidenceFiles.writePolicy(options.policy)
             try deployment.startResultsWriter(to: evidenceFiles.resultsPath)
@@ -356,7 +356,7 @@ final class Demo {
     }
 
     /// Compares the phones with the final states. The push of a command that was held may come after all results, so
-    /// phones with a wrong state are checked again for a while.
+    /// phones with a wrong state are compared again, at most for ``finalStateMillisecondsMax``.
     private func comparePhones(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
@@ -374,8 +374,8 @@ final class Demo {
 
     // MARK: - Checks of the figures
 
-    /// Throws an error after a stop signal, or if a part has ended. Checks the parts only from time to time
-    /// (`checkIntervalMilliseconds`).
+    /// Throws an error after a stop signal, or if a process of the deployment has ended. Checks the processes at most
+    /// once in ``checkIntervalMilliseconds``.
     func checkInterruptionAndProcesses() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         let nowMilliseconds = Clock.monotonicMilliseconds

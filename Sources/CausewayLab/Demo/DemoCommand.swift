@@ -5,7 +5,7 @@ import Foundation
 import LiveActivity
 import Reactor
 
-/// `causeway-lab demo`: plays a season through all parts, from Kafka to simulated phones.
+/// `causeway-lab demo`: plays a season, from the commands in Kafka to the screens of simulated phones.
 struct DemoCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
@@ -27,8 +27,8 @@ struct DemoCommand: SeasonCommand {
             The address that is printed first is a page on which you watch the phones and cause faults. The page is \
             available until the demo ends. With --stay or --open, it is available until Ctrl-C.
 
-            Exit codes: 0 every phone shows the final score, and no channel is left; 1 otherwise, or a part failed; 64 \
-            the command line is wrong.
+            Exit codes: 0 every phone shows the final score, and no channel is left; 1 otherwise, or a process failed; \
+            64 the command line is wrong.
             """
     )
 
@@ -199,14 +199,14 @@ struct DemoCommand: SeasonCommand {
             )
         }
         if let evidence { options.evidenceFiles = try EvidenceFiles(directory: evidence) }
-        let page = try LivePageServer(pageState: LivePageState(), listeningAt: .loopback(port: pagePort))
+        let page = try LivePageServer(pageMailbox: LivePageMailbox(), listeningAt: .loopback(port: pagePort))
         page.printAddress(opensBrowser: open)
         let demo = try Demo(
             options: options,
             season: files.season,
             deployment: deployment,
             interruption: interruption,
-            pageState: page.pageState
+            pageMailbox: page.pageMailbox
         )
         defer { if !isKeptOpen { page.stop() } }
         return try demo.run()

@@ -12,10 +12,11 @@ struct SeasonFeed {
         case audiences
     }
 
-    /// The position of the next command: an event, and the follower who gets it.
+    /// The position of the next command: the index of its event in the timeline, and the number of the follower who
+    /// gets it.
     private struct Cursor {
-        var event = 0
-        var follower = 1
+        var eventIndex = 0
+        var followerNumber = 1
     }
 
     let matches: [Match]
@@ -73,7 +74,7 @@ struct SeasonFeed {
     /// The number of phones that register no update token, because their activities are on channels.
     var subscribedPhoneCount: Int { hasChannels ? matches.count * (followerCount - appStartedFollowerCount) : 0 }
 
-    var isFinished: Bool { cursor.event == timeline.events.count }
+    var isFinished: Bool { cursor.eventIndex == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
     var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * pushStartedFollowers.count }
@@ -150,15 +151,15 @@ struct SeasonFeed {
     ) throws(LabError) -> Bool {
         var remaining = limit
         let seconds = Clock.wallMilliseconds / 1_000
-        while cursor.event < timeline.events.count, remaining > 0 {
-            let event = timeline.events[cursor.event]
+        while cursor.eventIndex < timeline.events.count, remaining > 0 {
+            let event = timeline.events[cursor.eventIndex]
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
-            if cursor.follower == 1 {
+            if cursor.followerNumber == 1 {
                 matchCommands[event.matchIndex].steps[event.stepIndex].setTimestamp(seconds: seconds)
             }
             let lineTemplate = journal == nil ? nil : makeLineTemplate(of: event)
-            while cursor.follower <= commandsPerEvent, remaining > 0 {
-                matchCommands[event.matchIndex].steps[event.stepIndex].setFollowerNumber(cursor.follower)
+            while cursor.followerNumber <= commandsPerEvent, remaining > 0 {
+                matchCommands[event.matchIndex].steps[event.stepIndex].setFollowerNumber(cursor.followerNumber)
                 guard
                     try Self.produce(matchCommands[event.matchIndex].steps[event.stepIndex], to: topic, of: producer)
                 else {
@@ -166,13 +167,16 @@ struct SeasonFeed {
                 }
                 if let lineTemplate {
                     try journal?
-                        .append(lineTemplate, activity: activity(match: event.matchIndex, follower: cursor.follower))
+                        .append(
+                            lineTemplate,
+                            activity: activity(match: event.matchIndex, follower: cursor.followerNumber)
+                        )
                 }
-                cursor.follower += 1
+                cursor.followerNumber += 1
                 commandCount += 1
                 remaining -= 1
             }
-            if cursor.follower > commandsPerEvent { finishEvent(event) }
+            if cursor.followerNumber > commandsPerEvent { finishEvent(event) }
         }
         return true
     }
@@ -194,7 +198,7 @@ struct SeasonFeed {
             latestEventText = "\(alert.title) — \(alert.body)"
         }
         if event.stepIndex + 1 == steps[event.matchIndex].count { finishedMatchCount += 1 }
-        cursor = Cursor(event: cursor.event + 1)
+        cursor = Cursor(eventIndex: cursor.eventIndex + 1)
     }
 
     /// Produces one command. Returns false if the producer's queue is full.

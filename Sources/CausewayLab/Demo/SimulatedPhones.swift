@@ -46,7 +46,7 @@ struct SimulatedPhones {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
             // Phones whose app starts the activity itself have an iOS without channels. In a run without channels, all
-            // phones have.
+            // phones have such an iOS.
             let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
             try createDevices(Array(devices.prefix(phoneWithoutChannelsCount)), supportsChannels: false)
             try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)

@@ -61,7 +61,7 @@ final class ChildProcess {
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcherPath, "--pdeathsig", "KILL", "--"] + command
         // Start one child at a time. Otherwise a child that another thread starts could inherit the new pipe before
-        // this pipe is close-on-exec.
+        // FD_CLOEXEC is set for this pipe.
         let spawnResult = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
@@ -153,7 +153,7 @@ final class ChildProcess {
         if exitStatus == nil { kill(processIdentifier, number) }
     }
 
-    /// Waits until the child ends. Returns nil if the child still runs after this time.
+    /// Waits until the child ends. Returns nil if the child still runs after `timeoutMilliseconds`.
     func wait(timeoutMilliseconds: Int64) -> ExitStatus? {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds
         while poll() == nil, Clock.monotonicMilliseconds < deadlineMilliseconds { usleep(2_000) }
@@ -170,7 +170,7 @@ final class ChildProcess {
         }
     }
 
-    /// Notes the exit status if the child has ended.
+    /// Notes the exit status if the child has ended. With the options 0, first waits until the child ends.
     private func reap(options: Int32) {
         var status: Int32 = 0
         var result: pid_t
@@ -181,7 +181,8 @@ final class ChildProcess {
         exitStatus = signal == 0 ? .exited((status >> 8) & 0xFF) : .killed(signal: signal)
     }
 
-    /// Returns the first line that the child prints. The lab's servers report their ports in this line.
+    /// Returns the first line that the child prints. The lab's servers report their ports in this line. Throws an error
+    /// if the line does not come in time.
     func readFirstLine(timeoutMilliseconds: Int64) throws(LabError) -> String {
         precondition(outputDescriptor >= 0, "only a piped output can be read")
         let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds

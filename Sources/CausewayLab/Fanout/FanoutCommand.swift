@@ -26,7 +26,7 @@ struct FanoutCommand: ParsableCommand {
               causeway-lab fanout --members 1000000 --beside 500
 
             Exit codes: 0 every phone shows the newest state, none went back or got an alert twice, and the results \
-            add up; 1 otherwise, or a part failed; 64 the command line is wrong.
+            add up; 1 otherwise, or a process failed; 64 the command line is wrong.
             """
     )
 

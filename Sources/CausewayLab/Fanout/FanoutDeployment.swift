@@ -9,7 +9,7 @@ final class FanoutDeployment {
     /// wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
     /// The memory for each lane of a worker (`worker.memoryMebibytes`), as little as in a small pod. A worker with one
-    /// lane gets as much as one with two. With the default of 1 GiB or more, a worker would keep the memory that the
+    /// lane gets the memory of two lanes. With the default of 1 GiB or more, a worker would keep the memory that the
     /// registrations needed, and the figures would not show the memory of the fan-out.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000

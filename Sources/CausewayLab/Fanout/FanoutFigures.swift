@@ -25,7 +25,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// CPU time of h2load for one push with the command's body: the mean of the runs before and after the fan-out. Nil:
     /// h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
-    /// The highest peak of resident memory of any worker since the command.
+    /// The highest peak of resident memory of any worker since the first command.
     var workerPeakMemoryBytes: Int64
     /// The freshness of single commands to phones outside the audience before the fan-out; nil: there were no single
     /// commands.

@@ -82,8 +82,8 @@ final class FanoutResults: ConsumerHandler {
         commandResults[command] = CommandResult(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
-    /// Whether the results of a command count each member once. For each outcome, the results of the ranges must add up
-    /// to the result of the whole command. The members in the latter must add up to `memberCount`.
+    /// Whether the results of a command count each member once. For each outcome, the counts of the ranges must add up
+    /// to the count in the result of the whole command. All counts in that result must add up to `memberCount`.
     func memberCountsAddUp(_ command: String, memberCount: Int) -> Bool {
         guard let result = commandResults[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
             return false

@@ -7,8 +7,8 @@ import Numbers
 /// One fan-out run. Phones join the audience, and the run sends one or two commands. It waits until every phone shows
 /// the newest state and the commands' results have arrived, and then measures what the fan-out has cost.
 final class FanoutRun {
-    /// The run fails if a step makes no progress for this time, or, if the step does not count its progress, takes
-    /// longer than this.
+    /// The run fails if a step makes no progress for this time. A step that does not count its progress may take at
+    /// most this time.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
@@ -18,12 +18,12 @@ final class FanoutRun {
     /// After this many registrations, the run checks that Redis has members. So a worker that ignores the
     /// registrations' audiences is noticed soon.
     private static let registrationCountBeforeMemberCheck = 1_000
-    /// The phones' initial content is at least this many seconds older than the command. If both had one timestamp, the
-    /// simulator would take the command's push for a repetition.
+    /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
+    /// simulator would treat the command's push as a repetition.
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let memberCount: Int
-    /// The newer command is sent when the first command has reached this per cent of the members; nil: there is no
+    /// The newer command is sent when the first command has reached this percentage of the members. Nil if there is no
     /// newer command.
     private let overtakePercent: Int?
     private let h2loadPushCount: Int
@@ -134,13 +134,13 @@ final class FanoutRun {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         let redisCPUMicrosecondsBefore = redisCPUMicroseconds
         var writtenCount = 0
-        var settledCount = 0
+        var joinProgress = 0
         var areKeysChecked = false
         let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
             let nowWallMilliseconds = Clock.wallMilliseconds
             let targetCount = min(
                 areKeysChecked ? memberCount : min(Self.registrationCountBeforeMemberCheck, memberCount),
-                settledCount + Self.unreadRegistrationsMax
+                joinProgress + Self.unreadRegistrationsMax
             )
             let end = min(targetCount, writtenCount + Self.registrationsWrittenPerPollMax)
             while writtenCount < end {
@@ -150,14 +150,14 @@ final class FanoutRun {
             }
             commandProducer.takeDeliveryReports()
             guard writtenCount == targetCount else { return false }
-            settledCount = countDoneRegistrations(writtenCount: writtenCount)
-            if !areKeysChecked, settledCount == writtenCount {
+            joinProgress = registrationProgress(writtenCount: writtenCount)
+            if !areKeysChecked, joinProgress == writtenCount {
                 areKeysChecked = true
                 try requireAudienceKeys()
             }
-            return areKeysChecked && settledCount == memberCount
+            return areKeysChecked && joinProgress == memberCount
         }
-        try wait("the members to join", progress: { (settledCount, self.memberCount) }, until: writeAndCheckJoined)
+        try wait("the members to join", progress: { (joinProgress, self.memberCount) }, until: writeAndCheckJoined)
         guard commandProducer.undeliveredRecordCount == 0 else {
             throw LabError("\(commandProducer.undeliveredRecordCount) registrations did not reach the broker")
         }
@@ -170,7 +170,7 @@ final class FanoutRun {
     /// Returns `writtenCount` only if all registrations are settled. Until then, returns how many registrations the
     /// workers have received, but less than `writtenCount`. Example: 50 are written and received, but not all are
     /// settled; the result is 49.
-    private func countDoneRegistrations(writtenCount: Int) -> Int {
+    private func registrationProgress(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
         return min(deployment.metrics.countReceivedRegistrations(), writtenCount - 1)
     }
@@ -202,7 +202,7 @@ final class FanoutRun {
         }
         let registrationCount = memberCount + singleCommandLoad.crowd.compactCrowd.phoneCount
         try wait("other phones to register") { () throws(LabError) in
-            countDoneRegistrations(writtenCount: registrationCount) == registrationCount
+            registrationProgress(writtenCount: registrationCount) == registrationCount
         }
         let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.phaseBeforeFanoutMilliseconds
         results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)

@@ -8,7 +8,7 @@ import Foundation
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"
-    /// The number of phones. h2load sends to the addresses of their activities in turn.
+    /// The number of phones. h2load sends to the addresses of their activities one after the other.
     private static let phoneCount = 20_000
     private static let connectionCount = 2
     private static let streamsPerConnection = 500
@@ -74,7 +74,7 @@ struct H2LoadRun {
                 keyId: endpoints.keyId,
                 teamId: endpoints.teamId
             )
-            guard let token = source.currentToken(unixSeconds: Clock.wallMilliseconds / 1_000) else {
+            guard let token = source.provideToken(unixSeconds: Clock.wallMilliseconds / 1_000) else {
                 throw LabError("the key \(endpoints.keyFile) cannot sign a provider token")
             }
             return token.text

@@ -33,7 +33,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// The number of commands written to Kafka so far; in the phase `open`, of those that have a result.
+    /// The number of commands written to Kafka so far. In the phase `open`: the number of commands that have a result.
     var commands: Int?
     /// The number of written commands that have a result.
     var results: Int?
@@ -44,7 +44,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
-    /// The freshness (the time from a command's record to APNs' response) of recent pushes. Their results were read in
+    /// The freshness (the time from a command's record to APNs' response) of the pushes whose results were read in
     /// about the last second.
     var freshness: Freshness?
     /// How many pushes at priority 10 an activity's full budget allows.

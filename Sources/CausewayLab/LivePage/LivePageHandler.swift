@@ -12,12 +12,12 @@ final class LivePageHandler: HTTPRequestHandler {
         'none'; form-action 'none'; frame-ancestors 'none'
         """
 
-    private let pageState: LivePageState
+    private let pageMailbox: LivePageMailbox
     private let sampler: LivePageSampler
     private let phoneHistoryResponder: PhoneHistoryResponder
 
-    init(pageState: LivePageState, sampler: LivePageSampler, phoneHistoryResponder: PhoneHistoryResponder) {
-        self.pageState = pageState
+    init(pageMailbox: LivePageMailbox, sampler: LivePageSampler, phoneHistoryResponder: PhoneHistoryResponder) {
+        self.pageMailbox = pageMailbox
         self.sampler = sampler
         self.phoneHistoryResponder = phoneHistoryResponder
     }
@@ -62,6 +62,6 @@ final class LivePageHandler: HTTPRequestHandler {
     private func press(_ head: HTTPRequestHead) -> HTTPResponse {
         guard head.fields[Self.scriptHeader] != nil else { return .statusOnly(403) }
         guard let action = head.query["action"].flatMap({ PageAction(rawValue: $0) }) else { return .statusOnly(400) }
-        return pageState.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .statusOnly(409)
+        return pageMailbox.press(action) ? HTTPResponse(status: 200, text: "pressed\n") : .statusOnly(409)
     }
 }

@@ -7,7 +7,7 @@ import HTTP
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
 
-    private let pageState: LivePageState
+    private let pageMailbox: LivePageMailbox
     /// Guards `newStreams` and `isStopping`.
     private let condition = NSCondition()
     private var newStreams: [HTTPResponseStream] = []
@@ -16,10 +16,10 @@ final class LivePageSampler: @unchecked Sendable {
 
     // Only the sampler's thread uses these properties.
     private var viewers = PageViewers<HTTPResponseStream>()
-    private var dataSources: LivePageState.DataSources?
+    private var dataSources: LivePageMailbox.DataSources?
 
-    init(pageState: LivePageState) {
-        self.pageState = pageState
+    init(pageMailbox: LivePageMailbox) {
+        self.pageMailbox = pageMailbox
     }
 
     func start() {
@@ -53,7 +53,7 @@ final class LivePageSampler: @unchecked Sendable {
             let isLast = awaitNewViewersOrStop(
                 untilMilliseconds: Clock.monotonicMilliseconds + Self.sampleIntervalMilliseconds
             )
-            performSteps(pageState.takeStepsAtAPNs(nowMilliseconds: Clock.monotonicMilliseconds))
+            performSteps(pageMailbox.takeStepsAtAPNs(nowMilliseconds: Clock.monotonicMilliseconds))
             viewers.removeAll { $0.hasEnded }
             if !viewers.isEmpty { sendEvents() }
             if isLast { break }
@@ -61,7 +61,7 @@ final class LivePageSampler: @unchecked Sendable {
         for stream in viewers.streams { stream.finish() }
     }
 
-    /// Waits until the deadline, a new viewer or `stop`. Returns whether `stop` was called.
+    /// Waits until the deadline, a new viewer or `stop`. Then adds the new viewers. Returns whether `stop` was called.
     private func awaitNewViewersOrStop(untilMilliseconds: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
@@ -78,7 +78,7 @@ final class LivePageSampler: @unchecked Sendable {
     /// Carries out what visitors have requested at the simulated APNs, for example cuts its connections. Does nothing
     /// if the simulator does not respond, because the run itself notices a process that has ended.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
-        guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
+        guard !steps.isEmpty, let dataSources = pageMailbox.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
@@ -88,7 +88,7 @@ final class LivePageSampler: @unchecked Sendable {
             _ = try? client.requestSuccessfully(
                 "PUT",
                 "/faults",
-                body: Array(pageState.disturbances.faultsJSON.utf8)
+                body: Array(pageMailbox.disturbances.faultsJSON.utf8)
             )
             if case .begin(.blackHole) = step {
                 _ = try? client.requestSuccessfully("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
@@ -99,11 +99,11 @@ final class LivePageSampler: @unchecked Sendable {
     private func sendEvents() {
         let nowMilliseconds = Clock.monotonicMilliseconds
         let (figures, allowedActions, remarks, disturbances) = (
-            pageState.figures, pageState.allowedActions, pageState.remarks, pageState.disturbances
+            pageMailbox.figures, pageMailbox.allowedActions, pageMailbox.remarks, pageMailbox.disturbances
         )
-        if pageState.dataSources != dataSources {
+        if pageMailbox.dataSources != dataSources {
             // A new run has begun, so everything that the viewers know is out of date.
-            dataSources = pageState.dataSources
+            dataSources = pageMailbox.dataSources
             viewers.forgetPhones()
         }
         let client = dataSources.map { LoopbackHTTPClient(port: $0.controlPort) }

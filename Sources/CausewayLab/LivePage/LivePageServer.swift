@@ -14,7 +14,7 @@ final class LivePageServer: Sendable {
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
-    let pageState: LivePageState
+    let pageMailbox: LivePageMailbox
     let port: UInt16
     private let server: HTTPServer
     private let sampler: LivePageSampler
@@ -27,13 +27,13 @@ final class LivePageServer: Sendable {
     /// Serves the page from now on.
     ///
     /// - Parameter listeningAt: the address; port 0 means any free port.
-    init(pageState: LivePageState, listeningAt address: SocketAddress = .loopback(port: 0)) throws(LabError) {
-        self.pageState = pageState
+    init(pageMailbox: LivePageMailbox, listeningAt address: SocketAddress = .loopback(port: 0)) throws(LabError) {
+        self.pageMailbox = pageMailbox
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax
         limits.streamBytesMax = Self.streamBytesMax
         let (sampler, phoneHistoryResponder) = (
-            LivePageSampler(pageState: pageState), PhoneHistoryResponder(pageState: pageState)
+            LivePageSampler(pageMailbox: pageMailbox), PhoneHistoryResponder(pageMailbox: pageMailbox)
         )
         self.sampler = sampler
         let server: HTTPServer
@@ -46,7 +46,11 @@ final class LivePageServer: Sendable {
         let endSemaphore = endSemaphore
         Task {
             try? await server.run { _ in
-                LivePageHandler(pageState: pageState, sampler: sampler, phoneHistoryResponder: phoneHistoryResponder)
+                LivePageHandler(
+                    pageMailbox: pageMailbox,
+                    sampler: sampler,
+                    phoneHistoryResponder: phoneHistoryResponder
+                )
             }
             endSemaphore.signal()
         }

@@ -1,7 +1,7 @@
 /// One event for a viewer of the page.
 struct PageEvent {
     var bytes: [UInt8]
-    /// The viewer's cursor when it has got the event.
+    /// The cursor of a viewer that has got the event: the number of the last change in the event.
     var nextCursor: Int
     /// The number of phones that the simulator reports.
     var phoneCount: Int

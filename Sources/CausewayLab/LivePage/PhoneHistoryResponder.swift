@@ -11,13 +11,13 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     private static let inspectionTimeoutMilliseconds: Int64 = 10_000
     private static let inspectedResultsMax = 8
 
-    private let pageState: LivePageState
+    private let pageMailbox: LivePageMailbox
     /// Guards `requests`.
     private let condition = NSCondition()
     private var requests: [(exchange: HTTPExchange, phone: Int)] = []
 
-    init(pageState: LivePageState) {
-        self.pageState = pageState
+    init(pageMailbox: LivePageMailbox) {
+        self.pageMailbox = pageMailbox
     }
 
     /// Starts the thread, which must live as long as this program: the kernel kills a child when the thread that
@@ -53,7 +53,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     }
 
     private func makeResponse(about phone: Int) -> HTTPResponse {
-        guard let dataSources = pageState.dataSources,
+        guard let dataSources = pageMailbox.dataSources,
             let phoneJSON = try? LoopbackHTTPClient(port: dataSources.controlPort)
                 .requestSuccessfully("GET", "/phone?number=\(phone)")
         else { return .statusOnly(404) }
@@ -69,7 +69,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
         return HTTPResponse(status: 200, contentType: "application/json", body: body)
     }
 
-    private static func inspect(_ subject: InspectedActivity, _ inspectCommandLine: LivePageState.InspectCommandLine)
+    private static func inspect(_ subject: InspectedActivity, _ inspectCommandLine: LivePageMailbox.InspectCommandLine)
         -> Result<
             String, LabError
         >

@@ -13,7 +13,7 @@ final class SimulatorPage: Sendable {
         /// Where to read the results; nil: not configured.
         var resultsSource: ResultsSource?
         /// How to inspect an activity in the worker's Redis and results; nil: not configured.
-        var inspectCommandLine: LivePageState.InspectCommandLine?
+        var inspectCommandLine: LivePageMailbox.InspectCommandLine?
         /// How to find the process id of the worker that a visitor may kill; nil: not configured.
         var workerLocator: WorkerLocator?
     }
@@ -44,14 +44,14 @@ final class SimulatorPage: Sendable {
         listeningAt address: SocketAddress,
         _ workerAccess: WorkerAccess
     ) throws(LabError) {
-        let pageState = LivePageState()
-        pageState.show(
-            LivePageState.DataSources(controlPort: controlPort, inspectCommandLine: workerAccess.inspectCommandLine)
+        let pageMailbox = LivePageMailbox()
+        pageMailbox.show(
+            LivePageMailbox.DataSources(controlPort: controlPort, inspectCommandLine: workerAccess.inspectCommandLine)
         )
-        pageState.show(LivePageFigures(phase: .open))
-        _ = Self.updateAllowedActions(on: pageState, workerAccess.workerLocator)
+        pageMailbox.show(LivePageFigures(phase: .open))
+        _ = Self.updateAllowedActions(on: pageMailbox, workerAccess.workerLocator)
         self.workerAccess = workerAccess
-        server = try LivePageServer(pageState: pageState, listeningAt: address)
+        server = try LivePageServer(pageMailbox: pageMailbox, listeningAt: address)
         let startedAtWallMilliseconds = Clock.wallMilliseconds
         let thread = Thread { [self] in
             runUntilStopped(sinceWallMilliseconds: startedAtWallMilliseconds)
@@ -75,7 +75,10 @@ final class SimulatorPage: Sendable {
     /// visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
-    static func updateAllowedActions(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
+    static func updateAllowedActions(
+        on pageMailbox: LivePageMailbox,
+        _ workerLocator: WorkerLocator?
+    ) -> ExternalWorker? {
         var allowedActions = Set(PageAction.allCases.filter(\.isForAPNs))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "disabled: the simulator did not start your Redis"
@@ -93,12 +96,12 @@ final class SimulatorPage: Sendable {
         } else {
             remarks[.killWorker] = "disabled: --worker-pid is missing"
         }
-        pageState.setAllowedActions(allowedActions, remarks: remarks)
+        pageMailbox.setAllowedActions(allowedActions, remarks: remarks)
         return worker
     }
 
     private func runUntilStopped(sinceWallMilliseconds: Int64) {
-        let pageState = server.pageState
+        let pageMailbox = server.pageMailbox
         var resultsCounter = workerAccess.resultsSource.map {
             ResultsCounter($0, sinceWallMilliseconds: sinceWallMilliseconds)
         }
@@ -107,12 +110,12 @@ final class SimulatorPage: Sendable {
         while !isStopping.load(ordering: .relaxed) {
             // Kill the worker that the loop's previous pass found, because the page's button shows that worker's
             // process id. A newer worker must stay.
-            for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
+            for case .begin(.killWorker) in pageMailbox.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }
-            worker = Self.updateAllowedActions(on: pageState, workerAccess.workerLocator)
+            worker = Self.updateAllowedActions(on: pageMailbox, workerAccess.workerLocator)
             if resultsCounter?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
-                pageState.show(figures)
+                pageMailbox.show(figures)
             }
             let pauseMilliseconds =
                 figures.resultsFault == nil ? Self.loopIntervalMilliseconds : Self.faultPauseMilliseconds
@@ -122,8 +125,8 @@ final class SimulatorPage: Sendable {
     }
 }
 
-/// Reads the results topic and counts the commands that have a result. The page does not read the commands topic, so
-/// it knows no others, and shows this number as the number of commands too.
+/// Reads the results topic and counts the commands that have a result. The page does not read the commands topic, so it
+/// knows no other commands, and shows this count also as the number of commands.
 private struct ResultsCounter {
     private let source: SimulatorPage.ResultsSource
     private let sinceWallMilliseconds: Int64

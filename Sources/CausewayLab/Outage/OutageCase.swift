@@ -77,7 +77,8 @@ struct OutageApp {
 
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
-    /// The number of workers. It is 1 with the embedded broker, which serves only one member of a consumer group.
+    /// The number of workers. With the embedded broker only one runs, because that broker serves one member of a
+    /// consumer group.
     var count = 1
     var laneCount = 2
     /// Whether the workers start before the first command. If not, a step of the case starts them.
@@ -109,7 +110,7 @@ struct OutageStep {
         case freeze(OutageProcess)
         case thaw(OutageProcess)
         case kill(OutageProcess)
-        /// Starts a worker or a Redis that does not run. A Redis starts without data.
+        /// Starts a worker or a server of Redis that does not run. The server starts without data.
         case start(OutageProcess)
         /// Sends SIGTERM to a worker. The worker must end within its drain time and a tolerance, with exit code 0. Any
         /// exit code is allowed if a process of the deployment is frozen at that time.

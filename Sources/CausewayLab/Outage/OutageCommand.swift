@@ -1,15 +1,15 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage`: tests a worker while parts are down, slow, faulty or empty.
+/// `causeway-lab outage`: tests workers while Kafka, Redis, APNs or another worker is down, slow, faulty or empty.
 struct OutageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage",
         abstract: "Cause outages of Kafka, Redis, APNs and workers, one case after the other, and check the phones.",
         discussion: """
             Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, \
-            causes an outage of a part, ends the outage, and checks from outside: the records, the pushes at APNs, and \
-            what the phones show. It prints one line:
+            causes an outage of a process, ends the outage, and checks from outside: the records, the pushes at APNs, \
+            and what the phones show. It prints one line:
 
               lost     activities whose phone does not show the newest state that is not past its own expiration, and alerts that \
             never rang although not too old
@@ -25,7 +25,7 @@ struct OutageCommand: ParsableCommand {
               causeway-lab outage --case apns-503 --keep
               causeway-lab outage --list
 
-            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is \
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a process failed; 64 the command line is \
             wrong.
             """
     )

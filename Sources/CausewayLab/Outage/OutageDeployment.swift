@@ -74,7 +74,8 @@ final class OutageDeployment {
 
     // MARK: - Starting the processes
 
-    /// Starts all parts except the workers.
+    /// Starts all processes except the workers. Also creates the phones, and writes the key files and the workers'
+    /// configurations.
     func start() throws(LabError) {
         if workers.count > 1, let rebalancingBrokerCommand {
             try base.startBroker(command: rebalancingBrokerCommand + [base.path("broker")])
@@ -193,13 +194,13 @@ final class OutageDeployment {
         switch action {
         case .setFaults(let environment, let shares): try findSimulator(environment).setFaults(shares)
         case .clearFaults(let environment): try findSimulator(environment).clearFaults()
-        case .freeze(let part): try freeze(part)
-        case .thaw(let part): try thaw(part)
-        case .kill(let part): try kill(part)
+        case .freeze(let target): try freeze(target)
+        case .thaw(let target): try thaw(target)
+        case .kill(let target): try kill(target)
         case .start(.redis(let index)): try redis.start(index)
         case .start(.worker(let number)): try startWorker(number % workers.count)
-        case .start(let part): throw LabError("a case cannot start \(part)")
-        case .stop(let part): try stop(part)
+        case .start(let target): throw LabError("a case cannot start \(target)")
+        case .stop(let target): try stop(target)
         case .wipeRedis: try redis.wipe()
         case .cutReplication: try redis.cutReplication()
         case .installValidKey: for app in outage.apps { try writeValidKey(of: app) }
@@ -215,8 +216,8 @@ final class OutageDeployment {
         }
     }
 
-    private func findProcess(_ part: OutageProcess) throws(LabError) -> ChildProcess {
-        switch part {
+    private func findProcess(_ target: OutageProcess) throws(LabError) -> ChildProcess {
+        switch target {
         case .redis(let index): return try redis.findServer(index)
         case .simulator(let environment): return try findSimulator(environment).process
         case .worker(let number):
@@ -230,9 +231,9 @@ final class OutageDeployment {
         }
     }
 
-    private func freeze(_ part: OutageProcess) throws(LabError) {
-        let process = try findProcess(part)
-        if case .simulator(let environment) = part {
+    private func freeze(_ target: OutageProcess) throws(LabError) {
+        let process = try findProcess(target)
+        if case .simulator(let environment) = target {
             // Cut the simulator's connections before it freezes. Otherwise, when it runs again, it would read the
             // pushes in its sockets.
             try findSimulator(environment).cutConnections()
@@ -242,28 +243,28 @@ final class OutageDeployment {
         frozenProcesses.append(process)
     }
 
-    private func thaw(_ part: OutageProcess) throws(LabError) {
-        let process = try findProcess(part)
+    private func thaw(_ target: OutageProcess) throws(LabError) {
+        let process = try findProcess(target)
         process.signal(SIGCONT)
         frozenProcesses.removeAll { $0 === process }
-        if case .simulator(let environment) = part { try findSimulator(environment).isFrozen = false }
+        if case .simulator(let environment) = target { try findSimulator(environment).isFrozen = false }
     }
 
-    private func kill(_ part: OutageProcess) throws(LabError) {
-        switch part {
+    private func kill(_ target: OutageProcess) throws(LabError) {
+        switch target {
         case .redis(let index): try redis.kill(index)
         case .worker(let number):
-            let worker = try findProcess(part)
+            let worker = try findProcess(target)
             worker.signal(SIGKILL)
             _ = worker.wait(timeoutMilliseconds: Self.killedWorkerWaitMillisecondsMax)
             workers[number % workers.count] = nil
-        case .broker, .simulator: throw LabError("a case cannot kill \(part)")
+        case .broker, .simulator: throw LabError("a case cannot kill \(target)")
         }
     }
 
     /// Sends SIGTERM to a worker, and does not wait for its end. Throws an error for any other process.
-    private func stop(_ part: OutageProcess) throws(LabError) {
-        guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
+    private func stop(_ target: OutageProcess) throws(LabError) {
+        guard case .worker(let number) = target else { throw LabError("a case cannot stop \(target)") }
         beginStop(ofWorker: number % workers.count)
     }
 
@@ -318,7 +319,7 @@ final class OutageDeployment {
     /// The process ids of the running workers.
     var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.processIdentifier } }
 
-    /// Throws an error if the broker, a simulator, a Redis or a worker has ended by itself.
+    /// Throws an error if the broker, a simulator, a server of Redis, a Sentinel or a worker has ended by itself.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
             if let exitStatus = process.poll() { throw process.makeError(exitStatus.eventText) }

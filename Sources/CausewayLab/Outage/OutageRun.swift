@@ -102,7 +102,8 @@ final class OutageRun {
         }
     }
 
-    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call measures.
+    /// Measures how long records wait for their commit, if the case limits this wait and a measurement is due. If a
+    /// broker does not respond in time, a later call measures.
     private func measureCommitWaits() {
         guard isCommitWaitNeeded, Clock.monotonicMilliseconds >= nextCommitPollAtMilliseconds else { return }
         nextCommitPollAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
@@ -142,8 +143,9 @@ final class OutageRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    /// Waits until all phones show the right state, each command has a result, and both stay so for
-    /// `observationMilliseconds`. Returns in any case at the case's time limit; the report then says what is missing.
+    /// Waits until all phones show the right state and each command has a result, and this has lasted for
+    /// `observationMilliseconds`. Gives up after the case's `recoveryMillisecondsMax`; the report then says what is
+    /// missing.
     private func awaitCorrectScreens() throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollAtMilliseconds): (Int64?, Int64) = (nil, 0)
@@ -164,7 +166,8 @@ final class OutageRun {
 
     // MARK: - Collecting the findings
 
-    /// Updates the history: all commands so far, the new pushes, and what the phones show now.
+    /// Updates the history: all commands so far, the new pushes, and what the phones show now. The phones of a frozen
+    /// simulator are left out.
     private func updateHistory() throws(LabError) {
         history.commands = feeds.flatMap(\.commands)
         for simulator in deployment.simulators { history.pushes += try simulator.readNewPushes() }

@@ -21,14 +21,14 @@ final class OutageTopicReader: ConsumerHandler {
         }
     }
 
-    /// Passes the records that have arrived to `handle`, up to a limit for each call.
+    /// Passes the records that have arrived to `body`, at most `recordsPerReadMax` in one call.
     ///
     /// - Returns: false if nothing had arrived.
-    func readArrivedRecords(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
+    func readArrivedRecords(_ body: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for count in 0..<Self.recordsPerReadMax {
             switch consumer.poll() {
-            case .message(let message): handle(message)
+            case .message(let message): body(message)
             case .none: return count > 0
             case .partitionEnd: continue
             case .error(let error): if error.isFatal { throw LabError("the results cannot be read: \(error)") }

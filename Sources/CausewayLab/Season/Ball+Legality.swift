@@ -9,8 +9,8 @@ extension Ball {
     /// highest weights are marked until six legal balls are left. In the last over of an innings, which may be
     /// incomplete, the balls with a weight above 1 are marked.
     ///
-    /// Known error: a no-ball without a run of the batter is taken for a wide. Then one ball too few counts as faced by
-    /// its batter.
+    /// Known error: a no-ball without a run of the batter is marked as a wide. Then the count of balls that its batter
+    /// faced is one too low.
     static func markIllegalBalls(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {

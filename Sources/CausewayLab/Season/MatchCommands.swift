@@ -64,7 +64,7 @@ struct MatchCommands {
                     json.member("audience", audience)
                     json.member("activity", Self.activity(onDevice: ActivityIdentifierTemplate.placeholder.description))
                 },
-                more: { Self.writeStart(of: match, activity: nil, to: &$0) }
+                startMembers: { Self.writeStart(of: match, activity: nil, to: &$0) }
             )
         }
         steps = matchSteps.enumerated()
@@ -76,7 +76,7 @@ struct MatchCommands {
                         sequence: index + 1,
                         step: step,
                         address: { $0.member("audience", audience) },
-                        more: { _ in }
+                        startMembers: { _ in }
                     )
                 }
             }
@@ -114,7 +114,7 @@ struct MatchCommands {
         event: String,
         sequence: Int,
         step: MatchStep,
-        more: (inout JSONWriter) -> Void
+        startMembers: (inout JSONWriter) -> Void
     ) -> [UInt8] {
         makeRecord(
             timestamp: placeholders.timestamp,
@@ -126,7 +126,7 @@ struct MatchCommands {
                 if let device = placeholders.device { json.member("device", device) }
                 if let identifier = placeholders.identifier { json.member("id", identifier) }
             },
-            more: more
+            startMembers: startMembers
         )
     }
 
@@ -136,7 +136,7 @@ struct MatchCommands {
         sequence: Int,
         step: MatchStep,
         address: (inout JSONWriter) -> Void,
-        more: (inout JSONWriter) -> Void
+        startMembers: (inout JSONWriter) -> Void
     ) -> [UInt8] {
         JSONWriter.object { json in
             json.member("app", app)
@@ -145,7 +145,7 @@ struct MatchCommands {
             json.member("aps") { aps in
                 aps.member("timestamp", verbatim: timestamp)
                 aps.member("event", event)
-                more(&aps)
+                startMembers(&aps)
                 aps.member("content-state") { step.state.write(to: &$0) }
                 if let alert = step.alert {
                     aps.member("alert") { json in

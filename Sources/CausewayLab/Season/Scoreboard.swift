@@ -22,7 +22,7 @@ struct Scoreboard {
         )
     }
 
-    /// Updates the state after the next ball of the match.
+    /// Updates the state with the next ball of the match.
     mutating func apply(_ ball: Ball) {
         if ball.innings + 1 != state.innings { changeInnings() }
         if ball.over != over || state.phase != .live {
@@ -50,13 +50,13 @@ struct Scoreboard {
         updateChase()
     }
 
-    /// Sets the state after the last ball.
+    /// Sets the phase and the result of the match, after its last ball.
     mutating func finish() {
         state.phase = .finished
         state.result = match.resultLine
     }
 
-    /// Sets the state between the innings, after the first side's last ball.
+    /// Sets the phase between the innings, after the first side's last ball.
     mutating func startInningsBreak() {
         state.phase = .inningsBreak
     }

@@ -16,7 +16,7 @@ extension SimulatorCommand {
                 topic: kafka.topics.results,
                 commandsTopic: kafka.topics.commands
             )
-            workerAccess.inspectCommandLine = LivePageState.InspectCommandLine(
+            workerAccess.inspectCommandLine = LivePageMailbox.InspectCommandLine(
                 program: try ProgramPaths().causeway,
                 configurationFile: config,
                 logFile: ""

@@ -89,8 +89,8 @@ package struct AudiencePlan: Sendable, Equatable {
         podMebibytes = demand.fleet.computePodMebibytes(connectionsPerPool: connectionsPerPool)
     }
 
-    /// The number of lanes that work on a command, because they have a range of the audience. Each lane gets one range
-    /// before any lane gets two.
+    /// The number of lanes that work on a command, because they have a range of the audience. The plan assumes that
+    /// each lane gets one range before any lane gets two.
     package var workingLaneCount: Int64 { min(laneCount, rangeCount) }
 
     private mutating func planRound() {

@@ -35,8 +35,8 @@ package struct CapacityDemand: Sendable, Equatable {
     func validate() throws(CapacityError) {
         try CapacityError.require("updates-per-minute", pushesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activityCount, in: 1...10_000_000_000)
-        let hundredths = Self.commandsPerPushRange.lowerBound * 100...Self.commandsPerPushRange.upperBound * 100
-        try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: hundredths, divisor: 100)
+        let allowedHundredths = Self.commandsPerPushRange.lowerBound * 100...Self.commandsPerPushRange.upperBound * 100
+        try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: allowedHundredths, divisor: 100)
         try CapacityError.require("devices", deviceCount, in: 0...10_000_000_000)
         try CapacityError.require("restarted-activities", restartedActivityCount, in: 0...10_000_000_000)
         try fleet.validate()

@@ -8,8 +8,8 @@ package enum CapacityPage {
     /// publish the number of phones. The plan assumes one update a minute for each activity, a usual pace for cricket.
     package static let demand = CapacityDemand(pushesPerMinute: 9_000_000, activityCount: 9_000_000)
 
-    /// The audience of a football final: four commands in the minute of a goal, and each must reach a million
-    /// phones quickly.
+    /// The audience of a football final: four commands in the minute of a goal, and each must reach a million phones
+    /// quickly.
     package static let audienceDemand = AudienceDemand(memberCount: 1_000_000, commandsPerMinute: 4)
 
     package static func makeMarkdown() throws(CapacityError) -> String {

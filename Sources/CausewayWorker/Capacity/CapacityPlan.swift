@@ -9,7 +9,7 @@ package struct CapacityPlan: Sendable, Equatable {
     /// The planned load of the APNs connections: the percentage of their streams that is in use. At 50 %, one of two
     /// connections can carry the pushes of both while the pool replaces the other connection.
     static let streamsInUsePercent: Int64 = 50
-    /// The planned load of one Redis processor, per cent.
+    /// The planned load of one Redis processor, per cent. The rest is for bursts and backlogs.
     static let redisProcessorBusyPercent: Int64 = 50
 
     package let demand: CapacityDemand
@@ -33,8 +33,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     /// Pushes to which APNs has not responded yet: the push rate times the round trip (Little's law).
     package private(set) var inFlightPushCount: Int64 = 0
-    /// The number of connections that the load needs. `connectionCount` may be larger, because every lane has at
-    /// least two for each pool.
+    /// The number of connections that the load needs. `connectionCount` may be larger, because every lane has at least
+    /// two for each pool.
     package private(set) var neededConnectionCount: Int64 = 0
     package private(set) var connectionsPerPool: Int64 = 0
     package private(set) var connectionCount: Int64 = 0
@@ -68,20 +68,20 @@ package struct CapacityPlan: Sendable, Equatable {
     }
 
     private mutating func planPods() {
-        let nanosecondsPerSecond =
+        let cpuNanosecondsPerSecond =
             commandsPerSecond * costs.cpuNanosecondsPerCommand + pushesPerSecond * costs.cpuNanosecondsPerPush
-        let workingProcessorHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
-        let hundredthsPerPod = max(
+        let workingProcessorHundredths = Self.ceilingQuotient(cpuNanosecondsPerSecond, 10_000_000)
+        let processorHundredthsPerPod = max(
             1,
             demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.lowLoadProcessorHundredths
         )
-        podCount = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
+        podCount = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, processorHundredthsPerPod) + 1)
         busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadProcessorHundredths
         laneCount = podCount * demand.fleet.processorsPerPod
-        let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
+        let commandBytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let neededPartitionCount = max(
             laneCount * Self.partitionsPerLane,
-            Self.ceilingQuotient(bytesPerSecond, costs.partitionBytesPerSecond)
+            Self.ceilingQuotient(commandBytesPerSecond, costs.partitionBytesPerSecond)
         )
         // A multiple of the number of pods gives every pod the same number of partitions.
         partitionCount = Self.ceilingQuotient(neededPartitionCount, podCount) * podCount

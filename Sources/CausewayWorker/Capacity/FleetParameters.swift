@@ -15,19 +15,19 @@ package struct FleetParameters: Sendable, Equatable {
     package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8
-    /// The most pushes that a connection may have in flight (`apns.inFlightPerConnection`). Range: 1...4,096, as that
-    /// key. A connection needs memory for each of them, whether or not it is used.
+    /// The most pushes that a connection may have in flight (`apns.inFlightPerConnection`). Range: 1...4,096, the range
+    /// of that key. A connection needs memory for each of these pushes, even if there are fewer.
     package var inFlightPushesPerConnectionMax: Int64 = FleetParameters.defaultInFlightPushesPerConnectionMax
     static let defaultInFlightPushesPerConnectionMax = Int64(MemoryBudget.defaultInFlightPerConnection)
 
     package init() {}
 
-    /// The most pushes that a connection really has in flight. APNs allows `costs.streamsPerConnection`.
+    /// The most pushes that a connection really has in flight: no more than APNs allows (`costs.streamsPerConnection`).
     func streamsPerConnection(_ costs: MeasuredCosts) -> Int64 {
         min(costs.streamsPerConnection, inFlightPushesPerConnectionMax)
     }
 
-    /// Returns the smallest memory limit of a pod, if each lane has this many connections for each pool.
+    /// Returns the least memory limit that a pod needs if each lane has this many connections for each pool.
     func computePodMebibytes(connectionsPerPool: Int64) -> Int64 {
         MemoryBudget.computePlannedMebibytes(
             laneCount: Int(processorsPerPod),

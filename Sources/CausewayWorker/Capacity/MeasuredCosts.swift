@@ -14,7 +14,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var cpuNanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load for a push, in addition to the CPU for its command: two Redis
     /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second from one
-    /// worker, a push and its command together took 9.4 to 12 µs. This number is 12 µs less `cpuNanosecondsPerCommand`.
+    /// worker, a push and its command together took 9.4 to 12 µs. This number is 12 µs minus
+    /// `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
     /// The additional CPU of a worker at low load, in hundredths of a processor: it wakes up often, each time for only
     /// a few records. At full load, a worker rarely sleeps, and this cost is absent. Measured: `make demo` (718,800
@@ -42,17 +43,17 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// fragmentation. Redis' documentation assumes 110 to 150 per cent.
     package var redisMemoryPercentOfKeys: Int64 = 150
 
-    /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
-    /// TLS, and its response.
+    /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over TLS, and
+    /// its response.
     ///
-    /// Measured: one worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. For
-    /// comparison, the load generator h2load took 4.5 to 5.4 µs for a push.
+    /// Measured: one worker of `causeway-lab fanout` took 2.4 to 3.2 µs at 10,000 to 1,000,000 members. For comparison,
+    /// the load generator h2load took 4.5 to 5.4 µs for a push.
     package var cpuNanosecondsPerMember: Int64 = 3_000
     /// Redis' CPU for one member in a round. Measured: 0.24 to 0.41 µs.
     package var redisCPUNanosecondsPerMember: Int64 = 400
-    /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the
-    /// allocator's rounding and a share of the list of pages that each segment has. Measured: up to 226 on Redis 7.4 to
-    /// 8.2 and Valkey 8.1, and 121 to 131 on Redis 7.0. The plan uses the highest value.
+    /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the allocator's
+    /// rounding and a share of the list of pages that each segment has. Measured: up to 226 on Redis 7.4 to 8.2 and
+    /// Valkey 8.1, and 121 to 131 on Redis 7.0. The plan uses the highest value.
     package var redisBytesPerMember: Int64 = 226
     /// The time from the record of a command to the first push to a member. In this time, records pass through Kafka
     /// twice, and the worker admits the command, claims a range and reads a page. Measured on one machine: 0.23 s until

@@ -25,7 +25,7 @@ enum PlanText {
         return text
     }
 
-    /// Returns the line about pushes in flight, unless their limit is the default.
+    /// Returns the line about pushes in flight; no line if their limit is the default.
     static func makeInFlightLines(_ fleet: FleetParameters) -> [DemandLine] {
         let limit = fleet.inFlightPushesPerConnectionMax
         guard limit != FleetParameters.defaultInFlightPushesPerConnectionMax else { return [] }

@@ -14,8 +14,8 @@ package struct TopicPlan: Sendable {
     /// How many copies must have a record before Kafka acknowledges it. At 2 of 3 copies, Kafka still acknowledges
     /// records while one broker is down. Range: 1...`replicationFactor`. If `replicationFactor` is 0: 1...32,767.
     package var minInsyncReplicas = 2
-    /// Sizes of single topics that differ from the defaults. If two elements give one topic a number of partitions or
-    /// a retention, the last one applies.
+    /// Sizes of single topics that differ from the defaults. If two elements give one topic a number of partitions or a
+    /// retention, the last one applies.
     package var sizeOverrides: [TopicSizeOverride] = []
 
     package init() {}
@@ -29,8 +29,8 @@ package struct TopicPlan: Sendable {
     /// a retention of 24 hours, its first record would stay for eight days. With 24 segments, that record stays for
     /// about 25 hours. (If the retention is below four hours, ``segmentMillisecondsMin`` applies.)
     private static let segmentsPerRetention = 24
-    /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
-    /// have too many files open: a log and two indexes for each segment.
+    /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would have too
+    /// many files open: a log and two indexes for each segment.
     private static let segmentMillisecondsMin = 600_000
     /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments, and by default
     /// it closes a segment after seven days. Until then, replaced registrations would stay in the topic.

@@ -3,7 +3,7 @@ package struct TopicSizeOverride: Sendable {
     package var topicKey: TopicKey
     /// The number of partitions, 1...10,000; nil: the plan's default.
     package var partitionCount: Int?
-    /// How many hours the topic keeps a record, 1...8,784. Always nil for a compacted topic.
+    /// How many hours the topic keeps a record, 1...8,784; nil: the plan's default. Always nil for a compacted topic.
     package var retentionHours: Int?
 
     /// Reads a text such as `commands:partitions=48,retention-hours=12`. One of the two numbers is enough.

@@ -64,7 +64,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// The key of the channel's records in `causeway.channels`.
     package var recordKey: String { "\(app)/\(environment)/\(audience)" }
 
-    /// The value of the channel's record in `causeway.channels`.
+    /// The value of the channel's record in `causeway.channels`: the entry without the properties that are stored only
+    /// in Redis.
     package var recordValue: [UInt8] {
         var entry = self
         (entry.disregardedEndWallMilliseconds, entry.isPublished) = (nil, nil)

@@ -18,7 +18,7 @@ package enum ChannelEvent: Sendable {
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
     case channelsCounted(app: String, environment: String, channelCount: Int)
-    /// An error about an app in an environment; nil means all apps, or all environments.
+    /// An error about an app in an environment. If `app` and `environment` are nil, it concerns all apps.
     case failed(reason: String, app: String?, environment: String?)
 }
 
@@ -30,8 +30,8 @@ package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertib
     /// milliseconds. Until then, each further attempt fails at once with this failure. After any other failure, this
     /// value has no effect.
     package var retryPauseEndMilliseconds: Int64
-    /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so requests for other
-    /// channels would probably fail too.
+    /// Whether the cause may end by itself: usually APNs, Redis or Kafka is down or busy, so requests for other
+    /// channels would probably fail too. False: a lasting failure, which usually concerns only one channel.
     package var isTransient: Bool
 
     package var description: String { reason }

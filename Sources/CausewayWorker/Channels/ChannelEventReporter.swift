@@ -62,7 +62,7 @@ enum ChannelEventReporter {
     }
 
     private static func makeFailure(_ reason: String) -> ChannelStatus.Failure {
-        ChannelStatus.Failure(readAtWallMilliseconds: WallClock.systemMilliseconds, reason: reason)
+        ChannelStatus.Failure(failedAtWallMilliseconds: WallClock.systemMilliseconds, reason: reason)
     }
 
     private static func makeLogFields(_ entry: ChannelEntry) -> Logger.Metadata {

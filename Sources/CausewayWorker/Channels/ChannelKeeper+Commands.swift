@@ -27,7 +27,8 @@ extension ChannelKeeper {
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
-    /// Returns the content of the registry, and reports the entries that cannot be read.
+    /// Returns the content of the registry, and reports the entries that cannot be read. Restores an incomplete
+    /// registry first.
     package func readRegistry(_ appEnvironment: AppEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
@@ -37,8 +38,8 @@ extension ChannelKeeper {
         return content
     }
 
-    /// Returns an audience's channel, and whether APNs still has it. Returns nil if the registry has no channel of the
-    /// audience.
+    /// Returns the entry of an audience's channel, and whether APNs still has the channel. Returns nil if the registry
+    /// has no channel of the audience.
     package func inspect(
         _ audience: String,
         _ appEnvironment: AppEnvironment
@@ -48,8 +49,8 @@ extension ChannelKeeper {
         return (entry, try await existsAtAPNs(entry.channel, at: managedEnvironment))
     }
 
-    /// Returns an audience's channel, and creates the channel if there is none. An operator asks for this channel, so
-    /// it stays even if the audience has ended.
+    /// Returns the entry of an audience's channel, and creates the channel if there is none. An operator asks for this
+    /// channel, so it stays even if the audience has ended.
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry
     {
@@ -64,7 +65,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
+    /// Deletes an audience's channel, even if the audience has been started, and returns the channel's entry. Returns
+    /// nil if the audience has no channel.
     package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry?
     {

@@ -3,11 +3,12 @@ import Redis
 
 /// The keeper's periodic work: it publishes entries, deletes channels, and compares the registry with APNs' list.
 extension ChannelKeeper {
-    /// Does the periodic work for one app in one environment. Writes entries and tombstones that `causeway.channels`
-    /// lacks, deletes channels whose deletion is due, and compares the registry with APNs' list of channels if this is
-    /// due. Also writes all channels to the audiences' hashes again if this is due.
+    /// Does the periodic work for one app in one environment. Each worker reports what the registry has. If the app
+    /// uses channels, the worker that gets the lease also does the rest: it writes entries and tombstones that
+    /// `causeway.channels` lacks, and deletes channels whose deletion is due. It also compares the registry with APNs'
+    /// list of channels, and writes all channels to the audiences' hashes again, each only when it is due.
     ///
-    /// A lease in Redis lets only one worker do this work in each interval. If Redis loses the lease, two workers may
+    /// The lease in Redis lets only one worker do this work in each interval. If Redis loses the lease, two workers may
     /// do it.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
@@ -45,23 +46,24 @@ extension ChannelKeeper {
         ]
         try await reconcileIfDue(managedEnvironment, content)
         _ = try readAndReportRegistry(of: managedEnvironment)
-        // The deletions have changed the number of channels. Without this list, the former number would be reported
-        // until the next comparison or creation, for up to a day.
+        // The deletions have changed the number of channels at APNs. Without a new list, the former number would be
+        // reported until the next comparison or creation, for up to a day.
         if !entriesToDelete.isEmpty { _ = try await listChannels(at: managedEnvironment) }
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// How often all channels are written to the audiences' hashes again. Even if some attempts fail, this is more
-    /// often than the hashes expire: 25 hours after their last change.
+    /// The time between two refreshes of the audiences' hashes. Each writes all channels there again. Even if some
+    /// refreshes fail, another one comes before the hashes expire: 25 hours after their last change.
     private static let audienceHashRefreshIntervalMilliseconds: Int64 = 6 * 3_600_000
 
-    /// Writes all active channels to the audiences' hashes again if this is due. Without this, admission would forget
-    /// the channel of an audience that gets no command for 25 hours: unless Redis loses data, nothing else writes a
-    /// published channel again.
+    /// Writes all active channels to the audiences' hashes again, if the lease of the last refresh has expired. Without
+    /// these refreshes, Redis would forget the channel of an audience that gets no command for 25 hours: unless Redis
+    /// loses data, nothing else writes a published channel again.
     private func refreshAudienceHashesIfDue(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure) {
         let appEnvironment = managedEnvironment.appEnvironment
         try convertRedisErrors { () throws(RedisError) in
-            // The lease is short at first. If Redis fails or this process dies, the next attempt comes when it expires.
+            // The lease is short at first. If Redis fails or this process dies, the next attempt comes when this short
+            // lease expires.
             let lease = try registry.acquireLease(
                 for: .audienceHashRefresh,
                 appEnvironment,
@@ -74,8 +76,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// Publishes entries and writes their channels to the audiences' hashes. Callers do this before all work that needs
-    /// APNs. While APNs is unreachable, that work throws an error, and the steps after it are left out.
+    /// Publishes entries and writes their channels to the audiences' hashes. Leaves out an entry that another worker
+    /// has changed since it was read. Callers do this before all work that needs APNs: while APNs is unreachable, that
+    /// work throws a failure, and all steps after it are left out.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
@@ -88,9 +91,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// How many channels one run of the periodic work deletes because their deletion is due. A daily comparison may
-    /// delete as many again (R4). Each deletion takes a request to APNs, for which other apps wait. Later runs delete
-    /// the rest.
+    /// The maximum number of channels that one run of the periodic work deletes because their deletion is due (R4). A
+    /// daily comparison in the same run may delete the same number again. Each deletion takes a request to APNs, for
+    /// which other apps wait. Later runs delete the rest.
     static let dueDeletionsMax = 50
 
     /// Runs `body` for each item. A lasting failure concerns only one channel, so the work continues with the other
@@ -120,7 +123,7 @@ extension ChannelKeeper {
 
     /// Compares the registry with APNs' list if a comparison is due: once a day, and once more if the intent of an
     /// attempt to create a channel still exists after a minute. If a service is down or a channel is being created, the
-    /// next periodic work tries again.
+    /// next run of the periodic work tries again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
@@ -147,8 +150,8 @@ extension ChannelKeeper {
                 try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
-            // After a transient error, release the lease, so that the next periodic work tries again. After a lasting
-            // failure, keep the lease, so that nobody tries again before the lease expires.
+            // After a transient failure, release the lease, so that the next run of the periodic work tries again.
+            // After a lasting failure, keep the lease, so that nobody tries again before the lease expires.
             if error.isTransient { try? registry.releaseLease(lease) }
             throw error
         }
@@ -187,7 +190,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Compares APNs' list of channels with the registry, and acts on the differences.
+    /// Compares APNs' list of channels with the registry, and acts on the differences. Unless `onlyResolvesIntents`,
+    /// also plans the deletion of each channel whose audience has ended without such a plan.
     ///
     /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
     ///   APNs, and then removes the intents of these attempts. Such a call changes no entry: for example, it does not
@@ -205,7 +209,7 @@ extension ChannelKeeper {
         var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has the audience's lease while it creates a channel. If no process has the lease, the creation
-            // has ended, its process has died, or Redis has lost the lease.
+            // has ended, its process has died, the lease has expired, or Redis has lost it.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
@@ -228,8 +232,9 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let failure { throw failure }
-        // Record only the time of a complete comparison, so that another one follows soon after an incomplete one.
-        // While a creation is under way, or a channel id cannot be read, nothing is decided about the unknown channels.
+        // Record the time only after a complete comparison, so that another one follows soon after an incomplete one.
+        // While a creation is under way, or a channel id cannot be read, a comparison decides nothing about unknown
+        // channels.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.writeReconciliationTime(
@@ -292,11 +297,11 @@ extension ChannelKeeper {
                 try await keeper.deleteUnlessAudienceStarted(entry, at: managedEnvironment)
             },
             try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
-                // Minutes may have passed since the registry was read. If another worker is now deleting the channel,
-                // the audience needs no new one.
+                // Minutes may have passed since the registry was read. If another worker has replaced the channel
+                // meanwhile, or is deleting it, the audience needs no new one.
                 let currentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
                 guard currentEntry?.mustBeReplaced(entry.channel) == true else { return }
-                // One list that lacks the channel does not prove the loss.
+                // One list that lacks the channel does not prove the loss, so ask APNs about the channel itself.
                 guard try await !keeper.existsAtAPNs(entry.channel, at: managedEnvironment) else { return }
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
@@ -314,8 +319,9 @@ extension ChannelKeeper {
         return failures.compactMap(\.self).first
     }
 
-    /// Removes channels of other programs from the registry, because APNs' list lacks them. Another worker may have
-    /// recorded such a channel after the list was requested, so this method first asks APNs about each channel.
+    /// Removes channels of other programs from the registry if APNs no longer has them: at most
+    /// ``forgottenForeignChannelsMax`` of the given ones, which APNs' list lacks. Another worker may have recorded such
+    /// a channel after the list was requested, so this method first asks APNs about each channel.
     ///
     /// Reports a failure and throws nothing: a channel that stays in the registry does no harm, and APNs may respond
     /// with an error about this channel each time. The next daily comparison tries again.

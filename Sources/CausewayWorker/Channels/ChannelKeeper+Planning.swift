@@ -2,9 +2,9 @@ import Redis
 
 /// How the keeper plans and cancels deletions of channels.
 extension ChannelKeeper {
-    /// Plans the deletion of an audience's channel after the audience's end was admitted. Then writes the channel to
-    /// the audience's hash, because the command that ends the audience waits for the channel if Redis has lost the
-    /// hash.
+    /// Plans the deletion of an audience's channel after Redis has admitted the audience's end, unless the audience has
+    /// been started again. Then writes the channel to the audience's hash, because the command that ends the audience
+    /// waits for the channel if Redis has lost the hash.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -26,7 +26,7 @@ extension ChannelKeeper {
 
     /// Plans the deletion of an ended audience's channel. If the audience has been started again, cancels a planned
     /// deletion instead. Waits while another process creates the channel, or decides whether the channel stays. Tries
-    /// again if another process changes the entry.
+    /// again if another process changes the entry. After `creationMillisecondsMax`, gives up and throws nothing.
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -37,7 +37,7 @@ extension ChannelKeeper {
         let deadlineMilliseconds = monotonicMilliseconds + creationMillisecondsMax
         while true {
             let entry = try readEntry(of: audience, at: managedEnvironment)
-            let isDone = try convertRedisErrors { () throws(RedisError) in
+            let isEverythingPlanned = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     // `deleting`: another process has begun to delete the channel. If the deletion is final
                     // (`deletionDueWallMilliseconds` is nil), nothing is left to plan. Otherwise, wait for the decision
@@ -48,7 +48,7 @@ extension ChannelKeeper {
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !isDone, monotonicMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
+            guard !isEverythingPlanned, monotonicMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
@@ -56,7 +56,7 @@ extension ChannelKeeper {
     /// Plans the deletion of a channel. If the audience has been started again, cancels a planned deletion instead.
     /// Does nothing if an operator wants the channel in spite of the audience's end.
     ///
-    /// - Returns: false if another worker has changed the entry meanwhile.
+    /// - Returns: false if another worker has changed the entry meanwhile, so that the caller must try again.
     private func planOrCancelDeletion(of entry: ChannelEntry, dueWallMilliseconds: Int64) throws(RedisError) -> Bool {
         if let disregardedEndWallMilliseconds = entry.disregardedEndWallMilliseconds,
             try registry.readAudienceEnd(entry.app, entry.audience)?.atWallMilliseconds
@@ -69,9 +69,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, dueWallMilliseconds: dueWallMilliseconds) else {
                 return false
             }
-            // A start may have come between the check above and the plan. The keeper that handled the start then found
-            // no plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessAudienceStarted`
-            // cancels the plan.
+            // A start may have come after the first call of `isAudienceStarted`, and before the plan was written. The
+            // keeper that handled the start then found no plan to cancel, so cancel the plan here. If this process dies
+            // first, `deleteUnlessAudienceStarted` cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             currentEntry = plannedEntry
         }
@@ -79,8 +79,8 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(currentEntry, with: Self.makeEntryWithoutPlannedDeletion(currentEntry))
     }
 
-    /// Deletes a channel whose deletion is due or has begun. If the audience has been started again, cancels a planned
-    /// deletion instead.
+    /// Deletes a channel whose deletion is due or has begun. But if the deletion has not begun, and the audience has
+    /// been started again, cancels the planned deletion instead.
     func deleteUnlessAudienceStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
     {
@@ -101,8 +101,8 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Decides for the last time whether a channel is deleted at APNs. The caller has removed the channel from the
-    /// audience's hash.
+    /// Decides for the last time whether a channel is deleted at APNs, unless this is already decided: then the entry
+    /// has no planned time. The caller has removed the channel from the audience's hash.
     ///
     /// - If the audience has been started since the deletion was planned, the channel becomes active again.
     /// - Otherwise the entry loses its planned time, and no start can cancel the deletion any more.
@@ -111,9 +111,8 @@ extension ChannelKeeper {
     /// changed.
     ///
     /// - Parameter hasRemovedChannelFromHash: whether the hash still had the channel, and the caller removed it. If
-    ///   not, another worker has usually removed it, and may also have deleted the channel at APNs: after its final
-    ///   decision, an older release leaves the planned time in the entry. So even if the audience has been started, the
-    ///   channel then stays only if APNs still has it.
+    ///   not, a worker of an older release may have decided already, and deleted the channel at APNs: such a worker
+    ///   leaves the planned time in the entry. The channel of a started audience then stays only if APNs still has it.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -138,8 +137,8 @@ extension ChannelKeeper {
 
     /// Cancels the planned deletion of a channel.
     ///
-    /// - Parameter disregardedEndWallMilliseconds: the audience's end after which an operator still wants the channel;
-    ///   nil: there is none.
+    /// - Parameter disregardedEndWallMilliseconds: when the audience ended, if an operator wants the channel in spite
+    ///   of this end; nil: no operator does.
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
     func cancelDeletion(of entry: ChannelEntry, disregardedEndWallMilliseconds: Int64? = nil) throws(ChannelFailure)
         -> ChannelEntry?
@@ -187,8 +186,8 @@ extension ChannelKeeper {
                 dueWallMilliseconds: computeDeletionDueWallMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // A start may have come between the check above and the plan. The keeper that handled the start then found
-            // no plan to cancel, so cancel the plan here.
+            // A start may have come after the first call of `readAudienceEnd`, and before the plan was written. The
+            // keeper that handled the start then found no plan to cancel, so cancel the plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }
@@ -253,8 +252,8 @@ extension ChannelKeeper {
     /// after the request, the deletion stays planned.
     ///
     /// - Parameter endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the
-    ///   request (see `ensureChannel`). If this is still its last end, the deletion is cancelled, and this end causes
-    ///   no other.
+    ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and that
+    ///   end causes no other. Nil: the audience had not ended before the request, or a command requests the channel.
     /// - Returns: the current entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardWallMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?

@@ -4,9 +4,9 @@ import Redis
 /// How the keeper publishes an entry (writes it to `causeway.channels`), and writes the entry's channel to the
 /// audience's hash, where admission reads the channel.
 ///
-/// The registry decides. But no atomic step changes the registry together with the topic or a hash, so a slow worker
-/// may write an old entry over a newer one. So each worker reads the registry again after its write, and repeats the
-/// write until it has written the current entry.
+/// The registry says which entry is current. But no atomic step changes the registry together with the topic or a hash,
+/// so a slow worker may write an old entry over a newer one. So each worker reads the registry again after its write,
+/// and repeats the write until it has written the current entry.
 ///
 /// Known issue (K6): if a worker dies or Redis fails between the write of an old entry and the next read of the
 /// registry, the topic may keep an old entry, and the hash an old channel. The channel in the hash is replaced when
@@ -19,8 +19,8 @@ extension ChannelKeeper {
     /// again if another process has changed the registry meanwhile.
     static let writeAttemptsMax = 8
     /// After Kafka has failed to take a record, the keeper writes nothing to the channels topic for this long, because
-    /// each failed write blocks the keeper for up to 15 s. The interval of the periodic work is longer than this pause,
-    /// so each periodic work tries again.
+    /// each failed write blocks the keeper for up to 15 s. The pause is shorter than ``maintenanceInterval``, so each
+    /// run of the periodic work tries again.
     private static let topicWritePauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry to the channels topic if the topic does not have the entry yet. Then writes the channel to
@@ -40,7 +40,8 @@ extension ChannelKeeper {
     }
 
     /// Makes the channels topic say what the registry says about one audience: writes the current entry, or a
-    /// tombstone. If Kafka does not take the record, reports the error, and the periodic work writes the record again.
+    /// tombstone. Writes nothing if the registry does not show whether the audience has a channel. If Kafka does not
+    /// take the record, reports the error, and the periodic work writes the record again.
     ///
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
@@ -112,12 +113,17 @@ extension ChannelKeeper {
     }
 
     /// Writes an entry to the channels topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the
-    /// record. Even then, the topic may have the record.
+    /// record: even then, the topic may have it. During a ``topicWritePause``, writes nothing and throws the error that
+    /// began the pause.
     func write(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         if let topicWritePause, areTopicWritesPaused { throw topicWritePause.error }
         topicWritePause = nil
         do throws(KafkaError) {
-            if let entryToWrite { try channelTopic.publish(entryToWrite) } else { try channelTopic.unpublish(entry) }
+            if let entryToWrite {
+                try channelTopic.publish(entryToWrite)
+            } else {
+                try channelTopic.publishTombstone(forAudienceOf: entry)
+            }
         } catch {
             if !error.concernsOneRecord {
                 topicWritePause = (error, monotonicMilliseconds + Self.topicWritePauseMilliseconds)
@@ -194,8 +200,8 @@ extension ChannelKeeper {
     }
 
     /// Publishes an entry and writes its channel to the audience's hash. Does nothing if another worker has changed the
-    /// entry since the keeper read the whole registry. Minutes may have passed since the keeper read it, because the
-    /// keeper may have deleted channels at APNs in this time.
+    /// entry since it was read from the registry. This may be minutes ago, because the keeper may have deleted channels
+    /// at APNs since.
     func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let currentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readCurrentEntry(forAudienceOf: entry)

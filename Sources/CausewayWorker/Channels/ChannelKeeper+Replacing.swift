@@ -1,3 +1,4 @@
+import APNs
 import Redis
 
 /// How the keeper replaces a channel that APNs no longer has.
@@ -10,8 +11,10 @@ extension ChannelKeeper {
     private static let replacementAttemptsMax = 8
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores an
-    /// incomplete registry first (R32). Returns the audience's current channel. If APNs still has the channel, throws a
-    /// transient failure, and the channel stays.
+    /// incomplete registry first (R32). If APNs still has the channel, throws a transient failure, and the channel
+    /// stays.
+    ///
+    /// - Returns: the entry of the audience's current channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
         -> ChannelEntry
@@ -48,16 +51,28 @@ extension ChannelKeeper {
         )
     }
 
-    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. If the audience has ended,
-    /// the same write plans the channel's deletion, so that a crash cannot lose the plan.
+    func existsAtAPNs(_ channel: String, at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) -> Bool
+    {
+        do throws(ChannelError) {
+            _ = try await managedEnvironment.channelManagement.read(channel)
+            return true
+        } catch {
+            guard error.showsMissingChannel else { throw makeFailure(error) }
+            return false
+        }
+    }
+
+    /// Adds the entry of a new channel to the registry. If the registry still has the lost channel's entry, the new
+    /// entry replaces it. If the audience has ended, the same write plans the channel's deletion, so that a crash
+    /// cannot lose the plan.
     ///
     /// - Parameters:
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
     ///     A deletion that this entry plans applies to the new channel too, even if another worker has removed the
-    ///     entry since, and Redis has forgotten the audience's end.
+    ///     entry since, and Redis has forgotten the audience's end. Exception: the audience has been started again.
     ///   - endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the request
-    ///     (see `ensureChannel`). If this is still its last end, it causes no deletion. A planned deletion of the lost
-    ///     channel still applies.
+    ///     (see `ensureChannel`). If the audience has not ended again since, that end causes no deletion. A planned
+    ///     deletion of the lost channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

@@ -1,5 +1,5 @@
-/// A lane's request to the channel keeper. It has the content of a core's request, with the app's bundle id instead of
-/// the app's index.
+/// A lane's request to the channel keeper. It has the content of a core's request (`CoreChannelRequest`), with the
+/// app's bundle id instead of the app's index.
 package struct ChannelRequest: Sendable, Hashable {
     /// What the lane asks of the keeper. `CoreChannelRequest.Kind` has the same cases, and describes them.
     package enum Kind: Sendable, Hashable {
@@ -27,18 +27,24 @@ package struct ChannelRequest: Sendable, Hashable {
 /// The response to a request, for one environment.
 package enum ChannelResponse: Sendable {
     case channel(ChannelEntry)
-    /// The end of the audience is noted. If the audience has a channel, its hash has this channel.
+    /// The keeper has noted the end of the audience (`planDeletionAfterEnd`). If the audience has an active channel,
+    /// its hash in Redis has this channel.
     case endNoted(environment: String)
-    /// The registry is complete. `isFound`: whether the audience has a channel, which its hash then has too.
+    /// `isFound`: whether the audience has an active channel, which its hash in Redis then has too. If it is false,
+    /// usually the registry is complete and has no such channel. It is also false if the app is not known to use
+    /// channels and its registry cannot be restored.
     case lookedUp(environment: String, isFound: Bool)
     /// `isRegistryComplete`: false if the registry may lack a channel of the audience.
     case failed(environment: String, ChannelFailure, isRegistryComplete: Bool)
 }
 
 extension ChannelKeeper {
-    /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
+    /// Carries out requests and the periodic work, and restores registries, until `requests` ends or the task is
+    /// cancelled. Then closes the producer of the channels topic.
     ///
     /// - Parameter respond: gets one response for each environment of a request, with the request for this environment.
+    ///   It gets none if an equal request already waits, if too many requests of the app wait, or after the task is
+    ///   cancelled.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
@@ -64,16 +70,16 @@ extension ChannelKeeper {
         channelTopic.close()
     }
 
-    /// Divides a request into one for each environment that it is about. So if the APNs host of one environment does
-    /// not respond, requests for the app's other environment do not wait. (R22)
+    /// Divides a request into one request for each environment that it is about. So if the APNs host of one environment
+    /// does not respond, requests for the app's other environment do not wait. (R22)
     private func divideByEnvironment(_ request: ChannelRequest) -> [ChannelRequest] {
         managedEnvironments.map(\.appEnvironment)
             .filter { $0.app == request.app && (request.environment ?? $0.environment) == $0.environment }
             .map { ChannelRequest(request.kind, app: $0.app, environment: $0.environment, audience: request.audience) }
     }
 
-    /// Carries out one request after another until no request is ready. Then releases the permit that the caller has
-    /// taken (`acquirePermit`).
+    /// Carries out one request after another until no request may begin. Then releases the permit that the caller has
+    /// taken (`acquirePermit`). After a cancellation, discards the requests.
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.beginNextReadyRequest() {
             if !Task.isCancelled { await carryOut(request, respond: respond) }
@@ -82,7 +88,8 @@ extension ChannelKeeper {
         requestQueues.releasePermit()
     }
 
-    /// Carries out one request in each environment that it names, and passes the results to `respond`.
+    /// Carries out one request in each environment that it names, and passes one response for each environment to
+    /// `respond`.
     private func carryOut(
         _ request: ChannelRequest,
         respond: @Sendable (ChannelRequest, ChannelResponse) -> Void
@@ -104,7 +111,7 @@ extension ChannelKeeper {
                     )
                     respond(request, .endNoted(environment: environment))
                 case .sought:
-                    let isFound = try restoreInHash(of: request.audience, at: managedEnvironment)
+                    let isFound = try restoreChannelInHash(of: request.audience, at: managedEnvironment)
                     respond(request, .lookedUp(environment: environment, isFound: isFound))
                 }
             } catch {
@@ -117,9 +124,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// Checks about every second whether Redis has lost a registry or hashes of audiences, and restores them. Waits 5 s
-    /// after a failure. Runs until its task is cancelled. This task does nothing else, because the periodic work may
-    /// wait for APNs for minutes.
+    /// Checks about every second whether Redis has lost a registry or hashes of audiences, and restores what is lost.
+    /// Waits 5 s after a failure. Runs until its task is cancelled. This work has a task of its own, because the
+    /// periodic work may wait for APNs for minutes.
     private func repeatRestoration() async {
         let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
         while !Task.isCancelled {
@@ -135,18 +142,22 @@ extension ChannelKeeper {
         }
     }
 
-    /// Restores the registries that Redis has lost, from the channels topic, and writes the channels to hashes of
-    /// audiences that it may have lost. The failure of one does not keep the other from being tried.
+    /// Restores incomplete registries from the channels topic. Then writes all channels to the audiences' hashes again
+    /// if Redis may have lost some of these hashes, even if a registry could not be restored. Reports failures and
+    /// throws none.
     ///
     /// - Returns: whether all registries in use are complete now, and all hashes are written.
     private func restoreOrReportError() -> Bool {
-        let areRegistriesComplete = reportError { () throws(ChannelFailure) in try restoreIncompleteRegistries() }
-        let areHashesWritten = reportError { () throws(ChannelFailure) in try rewritePossiblyLostHashes() }
+        let areRegistriesComplete = runReportingErrors { () throws(ChannelFailure) in
+            try restoreIncompleteRegistries()
+        }
+        let areHashesWritten = runReportingErrors { () throws(ChannelFailure) in try rewritePossiblyLostHashes() }
         return areRegistriesComplete && areHashesWritten
     }
 
-    /// Reports an error as a ``ChannelEvent`` and does not throw it. Returns whether there was none.
-    private func reportError(_ body: () throws(ChannelFailure) -> Void) -> Bool {
+    /// Runs `body`. Reports its failure as a ``ChannelEvent`` and does not throw it. Returns whether `body` has
+    /// succeeded.
+    private func runReportingErrors(_ body: () throws(ChannelFailure) -> Void) -> Bool {
         do throws(ChannelFailure) {
             try body()
             return true

@@ -13,11 +13,11 @@ extension ChannelKeeper {
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the channels topic could not be
     /// read, requests that need a restoration fail at once during this time, so that they do not all wait for Kafka's
-    /// timeout.
+    /// timeout. After a failure of Redis, look-ups also fail at once for this time (`lookUpUnlessPaused`).
     static let restorationPauseMilliseconds: Int64 = 5_000
 
-    /// Returns an audience's entry. If the registry is incomplete and has no entry of the audience, restores the
-    /// registry and looks again.
+    /// Returns an audience's entry; nil if it has none. If the registry is incomplete and has no entry of the audience,
+    /// restores the registry and looks again. Throws a failure if the entry cannot be read.
     func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelEntry?
     {
@@ -31,14 +31,16 @@ extension ChannelKeeper {
     /// no response of APNs. Does nothing about a channel that is being deleted.
     ///
     /// If the app is not known to use channels, and the registry cannot be restored, the audience counts as one without
-    /// a channel. Otherwise, if the workers may not read the channels topic, even the commands of an app without
-    /// channels would wait.
+    /// a channel. Without this exception, the commands of an app without channels would wait while the workers may not
+    /// read the channels topic.
     ///
-    /// A restoration here includes all incomplete registries. Otherwise, after Redis has lost everything, the first
-    /// look-up of each app would read the whole channels topic.
+    /// A restoration here includes all incomplete registries. If each restoration included only one registry, the first
+    /// look-up of each app would read the whole channels topic after Redis has lost everything.
     ///
-    /// - Returns: whether the audience has a channel.
-    func restoreInHash(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure) -> Bool {
+    /// - Returns: whether the audience has an active channel, which its hash then has too.
+    func restoreChannelInHash(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
+        -> Bool
+    {
         var lookup = try lookUpUnlessPaused(audience, at: managedEnvironment)
         if lookup.entry == nil, !lookup.isRegistryComplete {
             do throws(ChannelFailure) {
@@ -54,8 +56,8 @@ extension ChannelKeeper {
     }
 
     /// Looks up an audience's entry. If Redis fails, further look-ups of the app and environment fail at once for a
-    /// while. Otherwise, while a primary of a cluster is unreachable, each of them would wait for Redis' timeout, and
-    /// the other apps' requests with it (R22).
+    /// while. Without this pause, each of them would wait for Redis' timeout while a primary of a cluster is
+    /// unreachable, and the other apps' requests would wait too (R22).
     private func lookUpUnlessPaused(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure) -> ChannelRegistry.Lookup
     {
@@ -63,7 +65,8 @@ extension ChannelKeeper {
         do throws(ChannelFailure) {
             return try lookUp(audience, at: managedEnvironment)
         } catch {
-            // An entry that cannot be read concerns only one audience.
+            // A lasting failure is an entry that cannot be read. It concerns only one audience, so the other look-ups
+            // continue.
             if error.isTransient { pauseLookups(of: managedEnvironment.appEnvironment, after: error) }
             throw error
         }
@@ -73,7 +76,7 @@ extension ChannelKeeper {
         lookupFailures[appEnvironment] = (failure, monotonicMilliseconds + Self.restorationPauseMilliseconds)
     }
 
-    /// Returns why look-ups of the app and environment fail at once; nil: they ask Redis.
+    /// Returns why look-ups of the app and environment now fail at once; nil if they ask Redis.
     func findLookupFailure(_ appEnvironment: AppEnvironment) -> ChannelFailure? {
         lookupFailures[appEnvironment].flatMap { monotonicMilliseconds < $0.endMilliseconds ? $0.failure : nil }
     }
@@ -137,7 +140,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Reads everything that the registry has for an app in an environment, even if the registry is incomplete.
+    /// Reads everything that the registry has for an app in an environment, even if the registry is incomplete. If a
+    /// complete registry shows that the app uses channels, notes this in ``environmentsSeenUsingChannels``.
     func readRegistryAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
@@ -180,20 +184,20 @@ extension ChannelKeeper {
     /// (``PossibleHashLoss``). After a failure, the next call tries again. Leaves out an incomplete registry, because
     /// its restoration does the same.
     func rewritePossiblyLostHashes() throws(ChannelFailure) {
-        if possibleHashLoss.take() {
+        if possibleHashLoss.takeNote() {
             environmentsWithPossiblyLostHashes = Set(managedEnvironments.map(\.appEnvironment))
         }
-        // End at the first failure, because each further environment could cost the same timeout. The order is random,
-        // so that an environment whose primary is unreachable does not keep out the same others each time. (R22)
+        // End at the first failure, because each further environment could cost the same timeout. The order is random.
+        // In a fixed order, an unreachable primary could stop the work before the same environments each time. (R22)
         for appEnvironment in environmentsWithPossiblyLostHashes.shuffled() {
-            let isDone = try convertRedisErrors { () throws(RedisError) -> Bool in
+            let needsNoRetry = try convertRedisErrors { () throws(RedisError) -> Bool in
                 guard try registry.isComplete(appEnvironment) else { return true }
                 return try registry.writeActiveChannelsToAudienceHashes(
                     appEnvironment,
                     atWallMilliseconds: wallMilliseconds
                 )
             }
-            if isDone { environmentsWithPossiblyLostHashes.remove(appEnvironment) }
+            if needsNoRetry { environmentsWithPossiblyLostHashes.remove(appEnvironment) }
         }
     }
 
@@ -204,12 +208,13 @@ extension ChannelKeeper {
             || environmentsSeenUsingChannels.contains(managedEnvironment.appEnvironment)
     }
 
-    /// Restores each of these registries that is incomplete: copies its entries from `causeway.channels`, and writes
-    /// the channels into the audiences' hashes, where admission reads them. Several processes may do this at the same
-    /// time.
+    /// Restores the registry of each of these environments, if it is incomplete: copies its entries from
+    /// `causeway.channels`, and writes the channels into the audiences' hashes, where admission reads them. Several
+    /// processes may do this at the same time.
     ///
-    /// - Parameter otherEnvironments: further registries to restore with the same read of the topic. If this fails for
-    ///   one of them, they stay incomplete, and nothing is thrown.
+    /// - Parameter otherEnvironments: further environments, whose incomplete registries are restored with the same read
+    ///   of the topic. If one of them cannot be restored, it and others of them may stay incomplete, and nothing is
+    ///   thrown.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         alongside otherEnvironments: [ManagedEnvironment] = [],
@@ -223,7 +228,7 @@ extension ChannelKeeper {
             )
             let publishedChannels = try readPublishedChannels(for: requiredEnvironments)
             for (appEnvironment, token) in restorationTokens {
-                // This call may fail to complete the registry. The outer loop then reads the channels topic again.
+                // The registry may stay incomplete after this call. The outer loop then reads the channels topic again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
             restoreIfPossible(otherTokens, from: publishedChannels)
@@ -232,7 +237,8 @@ extension ChannelKeeper {
         guard restorationTokens.isEmpty else { throw makeChangingRegistryFailure() }
     }
 
-    /// Tries once to restore one registry from the records of the channels topic, and reports unreadable records.
+    /// Tries once to restore one registry from the records of the channels topic, and reports unreadable records. If
+    /// the topic has records of the app, notes this in ``environmentsSeenUsingChannels``.
     private func restoreRegistry(
         _ appEnvironment: AppEnvironment,
         from publishedChannels: PublishedChannels,
@@ -260,8 +266,12 @@ extension ChannelKeeper {
         }
     }
 
-    /// Begins to restore each of these registries that is incomplete. Ends at the first failure of Redis, because each
-    /// further registry could cost the same timeout: in a cluster, a primary may be unreachable.
+    /// Begins to restore the registry of each of these environments, if it is incomplete. Ends at the first failure of
+    /// Redis, because each further registry could cost the same timeout: in a cluster, a primary may be unreachable.
+    /// Leaves out registries whose look-ups fail at once (`findLookupFailure`).
+    ///
+    /// - Returns: for each registry that this call has begun to restore, the token that `ChannelRegistry.restore`
+    ///   needs.
     private func beginPossibleRestorations(of managedEnvironments: [ManagedEnvironment]) -> [AppEnvironment: [UInt8]] {
         var restorationTokens: [AppEnvironment: [UInt8]] = [:]
         for managedEnvironment in managedEnvironments
@@ -276,8 +286,9 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Tries once to restore these registries. Ends at the first failure. Does nothing if the brokers do not know the
-    /// topic: perhaps only its metadata is missing, and one of these apps has channels.
+    /// Tries once to restore the registries that these tokens belong to. Ends at the first failure, and does not throw
+    /// it. Does nothing if the brokers do not know the topic: perhaps they only lack its metadata, and one of these
+    /// apps has channels.
     private func restoreIfPossible(
         _ restorationTokens: [AppEnvironment: [UInt8]],
         from publishedChannels: PublishedChannels
@@ -288,7 +299,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// Begins to restore each of these registries that is incomplete.
+    /// Begins to restore the registry of each of these environments, if it is incomplete.
     ///
     /// - Returns: for each incomplete registry, the token that `ChannelRegistry.restore` needs.
     private func beginRestorations(
@@ -304,9 +315,9 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Reads the channels topic. After a failure, throws the same failure for a while, so that requests do not all wait
-    /// for Kafka's timeout. A missing topic is a failure only if this process knows that one of these apps uses
-    /// channels.
+    /// Reads the channels topic. For ``restorationPauseMilliseconds`` after a failure, throws the same failure again,
+    /// so that requests do not all wait for Kafka's timeout. A missing topic is a failure only if this process knows
+    /// that one of these apps uses channels.
     private func readPublishedChannels(for appEnvironments: [AppEnvironment]) throws(ChannelFailure)
         -> PublishedChannels
     {

@@ -6,13 +6,14 @@ import Reactor
 import Redis
 import Synchronization
 
-/// Keeps the channels of audiences: creates them, writes them to the audiences' hashes and to `causeway.channels`,
-/// deletes them, and compares them with APNs' list. ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka.
+/// Keeps the channels of audiences: creates them, writes them to the audiences' hashes in Redis and to
+/// `causeway.channels`, deletes them, and compares them with APNs' list. ``Reconciliation`` decides what a comparison
+/// changes; this actor calls APNs, Redis and Kafka.
 ///
-/// APNs cannot recognize a repeated request to create a channel, so the keeper first writes an intent. If a crash or a
-/// lost response leaves the intent behind, a comparison soon afterwards usually finds and deletes the channel. A lease
-/// in Redis lets only one process at a time create an audience's channel. If Redis loses the lease or the lease
-/// expires, two processes may do so.
+/// APNs cannot recognize a repeated request to create a channel, so the keeper writes an intent before each request
+/// (R32). If the intent is still in Redis after a crash or a lost response, a comparison soon afterwards usually finds
+/// the unused channel and deletes it. A lease in Redis lets only one process at a time create an audience's channel. If
+/// Redis loses the lease or the lease expires, two processes may each create a channel for the audience.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages the channels.
     struct ManagedEnvironment: Sendable {
@@ -25,29 +26,32 @@ package actor ChannelKeeper {
         var channelManagement: ChannelManagementClient
     }
 
-    /// The interval of the periodic work. This work also looks for a channel that a failed creation has left at APNs.
-    /// It does so when the intent of the creation is old enough
-    /// (``Reconciliation/apnsCreationDurationMillisecondsMax``): at most two minutes after the failure.
+    /// The pause between two runs of the periodic work. A run also looks for a channel that a failed creation has left
+    /// at APNs, if the intent of the creation is old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``):
+    /// usually within two minutes after the failure.
     static let maintenanceInterval = Duration.seconds(60)
-    /// The interval between checks whether Redis has lost the registry. It is short: until the registry is restored, an
-    /// admission does not know the audiences' channels.
+    /// The pause between two checks whether Redis has lost the registry. It is short, because commands that lack their
+    /// channel wait until the registry is restored (R32).
     static let registryLossCheckInterval = Duration.seconds(1)
-    /// The length of the lease for the periodic work. It is a little shorter than the interval, so that only one worker
-    /// does the work in each interval, and the lease is free in the next interval.
+    /// The length of the lease for the periodic work. It is a little shorter than ``maintenanceInterval``, so that only
+    /// one worker does the work in each interval, and the lease is free in the next interval.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
-    /// The time between two comparisons of the registry with APNs' list. A comparison finds what no request reports:
-    /// channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
+    /// The time between two daily comparisons of the registry with APNs' list. A comparison finds what no request tells
+    /// the keeper: channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
-    /// dies, or if APNs refuses a request for good, a worker tries again after this time.
+    /// The length of the lease for one comparison of the registry with APNs' list, and of the lease for one refresh of
+    /// the audiences' hashes (`refreshAudienceHashesIfDue`). If the worker that has the lease dies, or if a comparison
+    /// fails with a lasting failure, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The maximum number of other programs' channels that one comparison removes from the registry (R4). Each removal
     /// takes a request to APNs. Later comparisons remove the rest.
     static let forgottenForeignChannelsMax = 100
-    /// The time between two checks whether another process has finished creating an audience's channel.
+    /// The time between two checks whether another process has finished creating an audience's channel, or has decided
+    /// whether to delete it.
     static let creationPollInterval = Duration.milliseconds(100)
-    /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
-    /// the audience cause no request to APNs. `lastingFailurePauseMilliseconds` applies after any other error.
+    /// How long the keeper does not try again to create an audience's channel after a transient error, so that the
+    /// audience's next commands cause no request to APNs. After any other error, `lastingFailurePauseMilliseconds`
+    /// applies.
     static let transientFailurePauseMilliseconds: Int64 = 60_000
     private static let lastingFailurePauseMilliseconds: Int64 = 600_000
 
@@ -62,11 +66,13 @@ package actor ChannelKeeper {
     let creationMillisecondsMax: Int64
     private let wallClock: WallClock
     let report: @Sendable (ChannelEvent) -> Void
-    /// The apps and environments for which this process has seen a complete registry with content, or records on the
-    /// channels topic. A look-up completes the registry of any app, so a registry without content shows nothing.
+    /// The apps and environments that certainly use channels: this process has seen their registry complete and with
+    /// content (`showsChannelsInUse`), or records about them on the channels topic. A complete registry without content
+    /// proves nothing, because a look-up completes the registry of any app.
     var environmentsSeenUsingChannels: Set<AppEnvironment> = []
     nonisolated let possibleHashLoss = PossibleHashLoss()
-    /// The apps and environments whose channels must be written to the audiences' hashes again after a possible loss.
+    /// The apps and environments whose channels must be written to the audiences' hashes again, because Redis may have
+    /// lost some of these hashes.
     var environmentsWithPossiblyLostHashes: Set<AppEnvironment> = []
     /// Why Redis last failed to look up a channel of an app in an environment. Until `endMilliseconds` (monotonic),
     /// further look-ups for commands fail at once with this failure.
@@ -75,7 +81,8 @@ package actor ChannelKeeper {
     /// failure, no restoration reads the topic.
     var restorationFailure: ChannelFailure?
     /// The pause after Kafka has failed to take a record. Until its end (monotonic milliseconds), all writes to the
-    /// channels topic fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
+    /// channels topic fail at once with this error. Nil: Kafka has taken the last record or refused only that record,
+    /// or no record was written yet.
     var topicWritePause: (error: KafkaError, endMilliseconds: Int64)?
     /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
     /// `retryPauseEndMilliseconds` of a failure, each further attempt to create the channel throws this failure.
@@ -83,14 +90,16 @@ package actor ChannelKeeper {
     private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues: ChannelRequestQueues
-    /// How many channels of an app in an environment this process creates at one time. A creation takes its lease only
-    /// when its turn comes. The client of APNs' channel management carries out twice as many requests at one time. So a
-    /// creation's requests do not wait in the client until the lease has expired. (R32)
+    /// The maximum number of channels of an app in an environment that this process creates at one time (R32). The
+    /// client of APNs' channel management runs twice as many requests at one time, so a creation's request does not
+    /// wait in the client until the creation's lease has expired.
     static let creationsAtOnceMax = 4
     private let creationTurns = EnvironmentTurns(takenMax: ChannelKeeper.creationsAtOnceMax)
-    /// Lets one creation at a time request APNs' list (``recordForeignChannelsIfDue(at:)``).
+    /// In each app and environment, lets only one creation at a time request APNs' list
+    /// (``recordForeignChannelsIfDue(at:)``).
     let listTurns = EnvironmentTurns(takenMax: 1)
-    /// When APNs' list could last not be requested or recorded before a creation (monotonic milliseconds), and why.
+    /// The last failure to request or record APNs' list before a creation, and when it happened (monotonic
+    /// milliseconds).
     var listFailures: [AppEnvironment: (atMilliseconds: Int64, failure: ChannelFailure)] = [:]
 
     private struct FailureKey: Hashable {
@@ -110,8 +119,9 @@ package actor ChannelKeeper {
         requestQueues = ChannelRequestQueues(poolCount: managedEnvironments.count)
         self.registry = registry
         self.channelTopic = channelTopic
-        // A creation takes one list request, one create request, and the Redis calls between them. Before a lost
-        // channel is replaced, one request reads this channel. The lease begins after the wait for `creationTurns`.
+        // A creation makes up to three requests to APNs: one reads the channel that is replaced, if there is one; one
+        // lists the channels; one creates the channel. 5,000 ms are for the Redis calls between them. The lease begins
+        // after the wait for `creationTurns`.
         creationMillisecondsMax = 3 * timeoutMilliseconds + 5_000
         self.wallClock = wallClock
         self.report = report
@@ -128,15 +138,16 @@ package actor ChannelKeeper {
 
     // MARK: - Creating and deleting channels
 
-    /// Returns the channel of an audience, and creates it if the audience has none. Cancels a planned deletion, except
-    /// in two cases:
+    /// Returns the entry of an audience's channel. If the audience has no channel, creates one, or waits while another
+    /// process creates it. If the channel is being deleted, first completes the deletion, unless the channel stays
+    /// because of a start. Cancels a planned deletion, except in two cases:
     ///
     /// - The call names a `lostChannel`.
     /// - The audience has ended, and no operator has requested the channel since (`endToDisregardWallMilliseconds`).
     ///
     /// - Parameters:
-    ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
-    ///     replaces it and takes over its planned deletion.
+    ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, a new channel
+    ///     replaces it. A planned deletion then applies to the new channel, unless the audience has been started again.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
     ///   - endToDisregardWallMilliseconds: if an operator wants the channel of an ended audience: when the audience
     ///     last ended. The keeper then cancels a planned deletion, and this end causes no other. Nil for any other
@@ -193,11 +204,11 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none, or still has `lostChannel`. First waits for its turn, then
-    /// takes the lease for this creation.
+    /// Creates a channel if the audience still has none, or still has `lostChannel`. First waits for its turn
+    /// (`creationTurns`), then takes the lease for this creation.
     ///
-    /// - Returns: nil if another process has the lease, if another process has created the channel since the caller's
-    ///   check, or if Redis has lost the registry.
+    /// - Returns: the entry of the new channel. Nil if another process has the lease, has created a channel since the
+    ///   caller's check, or has already replaced or deleted the new channel; nil also if Redis has lost the registry.
     private func createIfMissing(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -212,7 +223,7 @@ package actor ChannelKeeper {
             try registry.acquireCreationLease(of: audience, appEnvironment, milliseconds: creationMillisecondsMax)
         }
         guard let lease else { return nil }
-        // If the release fails, the lease expires.
+        // If the release fails, the lease ends when its time is over.
         defer { try? registry.releaseLease(lease) }
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
@@ -226,12 +237,13 @@ package actor ChannelKeeper {
         )
     }
 
-    /// Creates a channel, unless APNs still has the channel of `lostEntry`. The caller must have the lease for this
-    /// creation. First records the channels of other programs, unless a worker has done so some seconds ago. Then a
-    /// later comparison does not take the new channel for one of theirs.
+    /// Creates a channel. Throws a transient failure if APNs still has the channel of `lostEntry`. The caller must have
+    /// the lease for this creation. First records the channels of other programs, unless a worker has done so some
+    /// seconds ago. So if the creation fails, a later comparison does not take their channels for the new one.
     ///
     /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
-    /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
+    /// - Returns: the entry of the new channel; nil if another process has created a channel meanwhile, or has replaced
+    ///   or deleted the new one.
     private func createChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -306,20 +318,20 @@ package actor ChannelKeeper {
         of intent: ChannelCreationIntent,
         at managedEnvironment: ManagedEnvironment
     ) async throws {
-        // Write the intent again. A comparison (`reconcile`) may have removed it while this process had no lease, as if
-        // the creation had ended. If the deletion below fails, a later comparison deletes the channel only if it finds
-        // the intent.
+        // Write the intent again. While this process had no lease, a comparison (`reconcile`) may have removed the
+        // intent, because it took the creation for ended. If the deletion below fails, a later comparison deletes the
+        // channel only if it finds the intent.
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
-    /// Deletes a channel at APNs, in the channels topic and in the registry. First marks the entry in the registry as
-    /// `deleting`, so that the periodic work completes the deletion after a crash.
+    /// Deletes a channel from the audience's hash, at APNs, in the channels topic and in the registry. First marks the
+    /// entry in the registry as `deleting`, so that the periodic work completes the deletion after a crash.
     ///
     /// - Parameter isOrderedByOperator: whether to delete the channel even if the audience has been started.
-    /// - Returns: whether the channel is deleted now, by this call or by another worker. False if the channel stays:
-    ///   another worker has changed the entry since it was read, or a start may have named the channel.
+    /// - Returns: whether the channel is deleted now, by this call or by another worker. False: another worker has
+    ///   changed the entry since it was read, or the channel stays because the audience has been started.
     @discardableResult
     func delete(
         _ previousEntry: ChannelEntry,
@@ -330,7 +342,8 @@ package actor ChannelKeeper {
         entry.state = .deleting
         if isOrderedByOperator { entry.deletionDueWallMilliseconds = nil }
         do {
-            // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
+            // While writes to the channels topic are paused, the deletion cannot be completed, so leave the channel in
+            // the audience's hash.
             if let topicWritePause, areTopicWritesPaused { throw topicWritePause.error }
             guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
             let hasRemovedChannelFromHash = try registry.removeChannelFromAudienceHash(of: entry)
@@ -359,17 +372,6 @@ package actor ChannelKeeper {
             return true
         } catch {
             throw makeFailure(error)
-        }
-    }
-
-    func existsAtAPNs(_ channel: String, at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) -> Bool
-    {
-        do throws(ChannelError) {
-            _ = try await managedEnvironment.channelManagement.read(channel)
-            return true
-        } catch {
-            guard error.showsMissingChannel else { throw makeFailure(error) }
-            return false
         }
     }
 

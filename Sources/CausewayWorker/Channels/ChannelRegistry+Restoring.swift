@@ -1,15 +1,15 @@
 import Redis
 
-/// How a registry becomes complete again that Redis has lost, or whose server has restarted or was replaced.
+/// How a registry becomes complete again after Redis has lost it, or after its server has restarted or was replaced.
 extension ChannelRegistry {
     static let completenessField = Array("t:".utf8)
 
-    /// No channel is deleted within this time after its restoration, even if its deletion is due. A start may have
-    /// cancelled the deletion. Only Redis knew this, and Redis may have lost it. Usually, workers read the start again
-    /// within minutes.
+    /// No active channel is deleted within this time after its restoration, even if its deletion is due. A start may
+    /// have cancelled the deletion, and Redis may have lost this change, which only Redis knew. Usually, workers read
+    /// the start again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 1_800_000
     /// How long after the restoration a postponed deletion is due. This time is longer than
-    /// ``restoredDeletionDelayMillisecondsMin``. If the two were equal, a second restoration, a little later, would
+    /// ``restoredDeletionDelayMillisecondsMin``. If both times were equal, a second restoration, a little later, would
     /// postpone all deletions again.
     private static let postponedDeletionDelayMilliseconds: Int64 = 3_600_000
 
@@ -23,7 +23,7 @@ extension ChannelRegistry {
     }
 
     /// Notes that the registry is being restored: writes a token, a random text, to the field `t:`. If another process
-    /// has written its token before, both use that token. Call this before reading the channels topic.
+    /// has already written a token, both processes use that token. Call this before reading the channels topic.
     ///
     /// - Returns: the token that `restore` needs; nil if the registry is already complete.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
@@ -43,9 +43,10 @@ extension ChannelRegistry {
         return completeness.isComplete ? nil : completeness.text ?? token
     }
 
-    /// Returns the form in which a restoration writes an entry to the registry. A planned deletion is postponed if it
+    /// Returns the form in which a restoration writes an entry to the registry: a planned deletion is postponed if it
     /// would come within ``restoredDeletionDelayMillisecondsMin``.
-    private static func postponeDeletion(of entry: ChannelEntry, atWallMilliseconds: Int64) -> ChannelEntry {
+    private static func makeEntryWithPostponedDeletion(_ entry: ChannelEntry, atWallMilliseconds: Int64) -> ChannelEntry
+    {
         guard entry.state == .active, let plannedDueWallMilliseconds = entry.deletionDueWallMilliseconds,
             plannedDueWallMilliseconds < atWallMilliseconds + restoredDeletionDelayMillisecondsMin
         else { return entry }
@@ -57,7 +58,7 @@ extension ChannelRegistry {
 
     /// Adds the entries that the registry lacks, and corrects those that are older than the topic's. Then writes the
     /// registry's active channels, not those that are being deleted, into the audiences' hashes, where admission reads
-    /// them.
+    /// them. Then marks the registry as complete.
     ///
     /// If a record of the channels topic cannot be read, its value is copied unchanged as an entry. So no worker
     /// creates another channel for its audience, and a newer release can read the entry.
@@ -74,7 +75,7 @@ extension ChannelRegistry {
     ) throws(RedisError) -> Bool {
         let fields =
             channels.entries.map { entry in
-                let restoredEntry = Self.postponeDeletion(of: entry, atWallMilliseconds: atWallMilliseconds)
+                let restoredEntry = Self.makeEntryWithPostponedDeletion(entry, atWallMilliseconds: atWallMilliseconds)
                 return (field: fieldName("a", entry.audience), value: restoredEntry.json)
             }
             + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
@@ -101,11 +102,12 @@ extension ChannelRegistry {
     }
 
     /// Corrects the entries that the server still has, because it may have lost its newest writes. If the channels
-    /// topic has a newer channel for the audience, the entry gets that channel. If the entry has a planned deletion,
-    /// the deletion is postponed as in a restored entry.
+    /// topic has a newer channel for the audience, the entry gets that channel. A planned deletion of the corrected
+    /// entry is postponed (`makeEntryWithPostponedDeletion`).
     ///
-    /// An entry that says that it is published, but has no record on the topic, stays as it is. Its channel was
-    /// deleted, and the server has lost this. If the deletion were postponed, the entry would be published again.
+    /// If the topic exists, but has no record of an entry that says that it is published, the entry stays as it is. Its
+    /// channel was deleted, and the server has lost this. If the deletion were postponed, the entry would be published
+    /// again.
     private func correctOutdatedEntries(
         after channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -121,14 +123,17 @@ extension ChannelRegistry {
                 publishedEntry.channel != entry.channel
                 && publishedEntry.createdAtWallMilliseconds > entry.createdAtWallMilliseconds
             let newestEntry = isReplaced ? publishedEntry : entry
-            let correctedEntry = Self.postponeDeletion(of: newestEntry, atWallMilliseconds: atWallMilliseconds)
+            let correctedEntry = Self.makeEntryWithPostponedDeletion(
+                newestEntry,
+                atWallMilliseconds: atWallMilliseconds
+            )
             if correctedEntry != entry { try replaceIfUnchanged(entry, with: correctedEntry) }
         }
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
-    /// channels topic and before the channel's entry is removed from the registry. Otherwise a process that read the
-    /// topic before the tombstone could add the entry again.
+    /// channels topic, and before the channel's entry is removed from the registry. In any other order, a process that
+    /// read the topic before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         let completeness = try readCompleteness(appEnvironment)
         guard !completeness.isComplete else { return }

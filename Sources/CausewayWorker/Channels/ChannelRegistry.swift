@@ -202,14 +202,15 @@ final class ChannelRegistry {
         return value.flatMap { Int64(String(decoding: $0, as: UTF8.self)) }
     }
 
-    /// The maximum number of entries that one call to Redis writes.
+    /// The maximum number of entries that one call to Redis writes (R4).
     static let entriesPerBatchMax = 256
 
-    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:atWallMilliseconds:)`` may read the registry (R4).
+    /// The maximum number of times that one call of ``writeActiveChannelsToAudienceHashes(_:atWallMilliseconds:)``
+    /// reads the registry (R4).
     private static let registryReadAttemptsMax = 8
 
     /// Writes all active channels of the registry to the audiences' hashes. Writes again until the registry no longer
-    /// changes: with one pass only, this call could write an old channel over the new one of another process.
+    /// changes: with only one pass, this call could write an old channel over the new one of another process.
     ///
     /// Leaves out a channel whose deletion is due: the periodic work deletes it soon. If Redis has lost its newest
     /// writes, the channel may be deleted already.
@@ -280,11 +281,13 @@ final class ChannelRegistry {
     /// audience's channel. Both are UNIX milliseconds.
     typealias AudienceEnd = (atWallMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 
-    /// Returns the audience's end; nil if its newest command is no end, or if Redis does not know a newest command.
+    /// Returns the audience's end; nil if the audience's newest command is no end, or if Redis does not know this
+    /// command.
     func readAudienceEnd(_ app: String, _ audience: String) throws(RedisError) -> AudienceEnd? {
-        guard let admitted = try readNewestCommand(app, audience), admitted.isEnd else { return nil }
-        let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
-        return (admitted.admittedAtMilliseconds, min(admitted.expirationSeconds, storedUntilSecondsMax) * 1_000)
+        guard let newestCommand = try readNewestCommand(app, audience), newestCommand.isEnd else { return nil }
+        let admittedAtMilliseconds = newestCommand.admittedAtMilliseconds
+        let storedUntilSecondsMax = admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax
+        return (admittedAtMilliseconds, min(newestCommand.expirationSeconds, storedUntilSecondsMax) * 1_000)
     }
 
     /// Whether the audience's newest command is known, and is no end.
@@ -301,7 +304,8 @@ final class ChannelRegistry {
         return try? AudienceInspection(fields: [(field, value)]).admittedVersion
     }
 
-    /// Writes the channel to the audience's hash, where admission reads it: `hp` for production, `hs` for the sandbox.
+    /// Writes the channel to the audience's hash, where admission reads it: to the field `hp` for production, or `hs`
+    /// for the sandbox.
     func writeChannelToAudienceHash(of entry: ChannelEntry) throws(RedisError) {
         try writeChannelsToAudienceHashes(of: [entry])
     }

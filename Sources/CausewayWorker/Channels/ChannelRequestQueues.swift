@@ -4,18 +4,18 @@
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that arrives
 /// meanwhile must take effect after the creation. A request that waits for an earlier one needs no permit yet.
 ///
-/// The pools (apps in an environment) with ready requests take turns. If there are several pools, no pool may have all
-/// permits, or all places. So the requests of a pool whose APNs host does not respond do not delay those of other
-/// pools. (R22)
-///
-/// Only the actor ``ChannelKeeper`` uses this class.
+/// A pool here is an app in an environment. The pools with ready requests take turns. If there are several pools, no
+/// pool may have all permits, or all places. So the requests of a pool whose APNs host does not respond do not delay
+/// those of other pools. (R22)
 final class ChannelRequestQueues {
     /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
     /// request after another.
     static let permitsMax = 16
-    /// Each pool may have this many permits at any time. With up to eight pools, no pool waits for another.
+    /// Each pool may have at least this many permits. With up to eight pools, this many are always free for each of
+    /// them, and no pool waits for another.
     private static let permitsPerPoolMin = 2
-    /// The places for requests that run or wait. Each pool gets an equal part, but at least `requestsPerPoolMin`.
+    /// The number of places for requests that run or wait. Each pool gets an equal part, but at least
+    /// `requestsPerPoolMin`.
     static let requestsMax = 4_096
     /// Each pool has at least this many places, even if all pools together then have more than `requestsMax`.
     static let requestsPerPoolMin = 256
@@ -35,7 +35,7 @@ final class ChannelRequestQueues {
         }
     }
 
-    /// The queue of each audience, oldest request first. The first request runs or is ready to run.
+    /// The queue of each audience, oldest request first. The first request of a queue runs or is ready to run.
     private var queues: [AudienceKey: [ChannelRequest]] = [:]
     private struct PoolRequests {
         /// The audiences of the pool whose first request is ready to run, in the order in which the requests will run.
@@ -48,7 +48,7 @@ final class ChannelRequestQueues {
         var awaitsTurn = false
     }
 
-    /// The requests of each pool that has had one.
+    /// The requests of each pool that has had a request.
     private var requestsByPool: [PoolKey: PoolRequests] = [:]
     /// The pools that have a ready request and may run one more, in the order in which they run it.
     private var poolsAwaitingTurn: [PoolKey] = []
@@ -66,12 +66,12 @@ final class ChannelRequestQueues {
         requestsPerPoolMax = max(Self.requestsMax / max(poolCount, 1), Self.requestsPerPoolMin)
     }
 
-    /// Adds a request, unless the last request that waits for its audience is equal: the response to that one goes to
-    /// all lanes, and so serves both. A request that runs does not count as waiting: it may have read Redis before the
-    /// event that the new request is about.
+    /// Adds a request, unless the last request that waits for its audience is equal: the response to the waiting
+    /// request goes to all lanes, and so serves both requests. A request that runs does not count as waiting: it may
+    /// have read Redis before the event that the new request is about.
     ///
-    /// - Returns: false if an equal request waits, or if the pool has no place left. A lost request does no harm: lanes
-    ///   repeat requests, and the daily comparison with APNs' list finds ended audiences.
+    /// - Returns: false if an equal request waits, or if the pool has no place left. A request that is not added does
+    ///   no harm: lanes repeat requests, and the daily comparison with APNs' list finds ended audiences.
     @discardableResult
     func add(_ request: ChannelRequest) -> Bool {
         let key = AudienceKey(request)
@@ -100,7 +100,8 @@ final class ChannelRequestQueues {
     /// Returns the next request to run, and counts it as running. The request stays in its queue: the audience's next
     /// request becomes ready only after ``finish(_:)``.
     ///
-    /// - Returns: nil if no request is ready, or if the pools of all ready requests run as many as they may.
+    /// - Returns: nil if no request is ready, or if each pool with a ready request already runs as many requests as it
+    ///   may.
     func beginNextReadyRequest() -> ChannelRequest? {
         guard !poolsAwaitingTurn.isEmpty else { return nil }
         let pool = poolsAwaitingTurn.removeFirst()

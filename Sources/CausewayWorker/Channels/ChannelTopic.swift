@@ -32,7 +32,7 @@ struct PublishedChannels {
     /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
     /// its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
-    /// Whether the brokers do not know the topic. A missing record then does not show that a channel was deleted.
+    /// Whether the brokers do not know the topic. If so, an audience without a record may still have a channel.
     var isTopicMissing = false
 
     /// Returns the entries and unreadable records of one app in one environment.
@@ -51,7 +51,7 @@ struct PublishedChannels {
 /// registry from the topic. The methods block the calling thread. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)
-    // A call with one of these timeouts cannot be interrupted, so it may delay a worker's stop by this time.
+    // A call with one of the next two timeouts cannot be interrupted, so it may delay a worker's stop by this time.
     private static let metadataTimeoutMilliseconds: Int32 = 2_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
@@ -76,15 +76,16 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.recordKey.utf8), entry.recordValue)])
     }
 
-    func unpublish(_ entry: ChannelEntry) throws(KafkaError) {
+    /// Publishes a tombstone for the entry's audience and waits for the acknowledgement.
+    func publishTombstone(forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         try producer.produce([(Array(entry.recordKey.utf8), nil)])
     }
 
     /// Reads the newest record of each key of the channels topic, without tombstones.
     ///
     /// - Parameter mustExist: whether a topic that the brokers do not know is an error. A broker may not know an
-    ///   existing topic for a while. If this were no error, all its channels would count as missing. False: the method
-    ///   returns nothing if the topic does not exist, because then no channel has been published.
+    ///   existing topic for a while. If this were no error, all its channels would count as missing. False: if the
+    ///   topic does not exist, the method returns no entries, because then no channel has been published.
     func readChannels(mustExist: Bool = true) throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,

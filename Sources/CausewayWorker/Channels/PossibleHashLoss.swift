@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Says that primaries of a cluster may have lost hashes of audiences, and with them the channels that admission reads
+/// Notes that primaries of a cluster may have lost hashes of audiences, and with them the channels that admission reads
 /// there.
 ///
 /// The hash of an audience may be on another primary than its app's registry of channels. If only the hash is lost, the
@@ -10,13 +10,13 @@ final class PossibleHashLoss: Sendable {
     private let areMembersMissing = Atomic<Bool>(false)
     private let isNoted = Atomic<Bool>(false)
 
-    /// Notes what a poll has found. Members that begin to be missing show a loss. When they are no longer missing, this
-    /// notes the loss once more, because a primary may have lost its data again meanwhile.
+    /// Notes a possible loss of hashes when `StoreWatch` finds that members of audiences begin to be missing, and again
+    /// when they are no longer missing: a primary may have lost its data once more meanwhile.
     func noteMembers(areMissing: Bool) {
         guard areMembersMissing.exchange(areMissing, ordering: .relaxed) != areMissing else { return }
         isNoted.store(true, ordering: .releasing)
     }
 
-    /// Returns whether hashes may have been lost since the last call.
-    func take() -> Bool { isNoted.exchange(false, ordering: .acquiringAndReleasing) }
+    /// Returns whether hashes may have been lost since the last call, and removes the note about it.
+    func takeNote() -> Bool { isNoted.exchange(false, ordering: .acquiringAndReleasing) }
 }

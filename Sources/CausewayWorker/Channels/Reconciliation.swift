@@ -35,7 +35,8 @@ package struct Reconciliation: Equatable, Sendable {
 
         package init() {}
 
-        /// Whether the app uses channels, because the registry has more than marks and other programs' channels.
+        /// Whether this content shows that the app uses channels: it has an entry, an intent, or a note that a
+        /// tombstone is missing.
         var showsChannelsInUse: Bool {
             !entries.isEmpty || !unreadableEntries.isEmpty || !intents.isEmpty || !unreadableIntents.isEmpty
                 || !entriesWithoutTombstone.isEmpty
@@ -44,8 +45,8 @@ package struct Reconciliation: Equatable, Sendable {
         /// The channels that entries name.
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
-        /// Whether an intent (R32) is old enough for a comparison of APNs' list with the registry, and has had none
-        /// since. A younger intent does not count, because APNs may still be creating its channel
+        /// Whether there is an intent (R32) that no comparison with APNs' list has covered, although it is old enough
+        /// for one. A younger intent does not count, because APNs may still be creating its channel
         /// (``Reconciliation/apnsCreationDurationMillisecondsMax``).
         func hasUncomparedIntent(nowWallMilliseconds: Int64) -> Bool {
             let ageMillisecondsMin = Reconciliation.apnsCreationDurationMillisecondsMax
@@ -64,7 +65,7 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels to delete, because failed attempts of Causeway have probably created them: they have no entry, are not
     /// recorded as foreign, and there are at least as many intents as such channels.
     ///
-    /// With `deletesUnknownChannels`, these are all channels without an entry, also the foreign ones.
+    /// With `deletesUnknownChannels`, also the channels that other programs created, or may have created.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -74,7 +75,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels that are recorded as foreign, although APNs' list lacks them. If APNs no longer has such a channel, the
     /// channel must be removed from the registry.
     package var missingForeignChannels: [String] = []
-    /// Entries whose channel APNs no longer has. A new channel must be created.
+    /// Entries whose channel APNs' list lacks, although the channel is older than the list. If APNs confirms that the
+    /// channel does not exist, a new one must be created.
     package var lostEntries: [ChannelEntry] = []
     /// Entries that must be written to the channels topic, because the topic does not have their current form.
     package var unpublishedEntries: [ChannelEntry] = []

@@ -5,12 +5,12 @@ import Redis
 /// | text | meaning |
 /// | --- | --- |
 /// | `<UNIX ms> <run id>` | complete since then, on this run of the server |
-/// | `<UNIX ms>` | the same, but the server reports no run id, or an earlier release has restored the registry |
+/// | `<UNIX ms>` | complete since then; the server reports no run id, or an earlier release restored the registry |
 /// | `?<random number> <run id>` | a token: the registry is being restored; this began on this run of the server |
 ///
-/// A restart and a failover give another run id. The new server may lack the newest writes of the former one, so a
-/// registry that was complete on another run counts as incomplete. Without this, a lost entry would give its audience a
-/// second channel, and phones on the first one would get nothing more.
+/// A restart and a failover change the run id. The server may then lack the newest writes, so a registry that was
+/// complete on another run counts as incomplete. Without this rule, a lost entry would give its audience a second
+/// channel, and phones on the first channel would get nothing more.
 struct RegistryCompleteness: Equatable {
     /// The text of the field; nil: Redis has no such field, so it may have lost the registry.
     let text: [UInt8]?
@@ -35,8 +35,8 @@ struct RegistryCompleteness: Equatable {
         return Array("?\(UInt64.random(in: .min ... .max))\(runSuffix)".utf8)
     }
 
-    /// Returns the text of a registry that a restoration has completed. It names the run of the restoration's
-    /// beginning: a later run may lack entries that the restoration has added.
+    /// Returns the text of a registry that a restoration has completed. The text names the run of the server on which
+    /// the restoration began (the run id in the token): a later run may lack entries that the restoration has added.
     static func makeText(completeSinceWallMilliseconds: Int64, token: [UInt8]) -> [UInt8] {
         Array(String(completeSinceWallMilliseconds).utf8) + runSuffix(of: token)
     }

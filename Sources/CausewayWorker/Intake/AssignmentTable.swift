@@ -14,11 +14,11 @@ struct AssignmentTable {
         /// The lane that gets the partition's records. Nil if the lane's core already has its maximum of partitions:
         /// the records are then discarded unsettled, and are read again after the next assignment.
         var lane: Int?
-        /// Whether the lane has reported the partition as drained.
+        /// Whether the lane has reported the partition as drained: it has settled or dropped all records that it had.
         var isDrained = false
         /// The log's end that the Kafka thread last reported to the lane; -1: none yet.
         var reportedLogEndOffset: Int64 = -1
-        /// One above the last record that was dealt to the lane; -1: no record yet.
+        /// One above the offset of the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
@@ -90,14 +90,15 @@ struct AssignmentTable {
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
     /// The partitions of a lane from which at least one record has been dealt. Only these are paused when the lane is
-    /// full. For the others, librdkafka may still be looking up the first offset, and could lose the pause.
+    /// full. For a partition without a dealt record, librdkafka may still be looking up the first offset, and could
+    /// lose the pause.
     func findPartitionsWithDealtRecords(of lane: Int) -> [TopicPartition] {
         partitions { $0.lane == lane && $0.nextOffset >= 0 }
     }
 
     /// Begins an assignment of a partition, and ends its former one.
     ///
-    /// - Returns: the new entry. Its `lane` is nil if the lane has no room.
+    /// - Returns: the new entry. Its `lane` is nil if the lane has no room for another partition.
     @discardableResult
     mutating func insert(_ partition: TopicPartition, lane: Int) -> Entry {
         guard let index = Self.entryIndex(partition.topic.index, partition.partition) else {
@@ -150,16 +151,16 @@ struct AssignmentTable {
 
     /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call.
     ///
-    /// - Returns: false if the report belongs to an assignment that has ended.
+    /// - Returns: false, without a change, if the report belongs to an assignment that has ended.
     mutating func noteRewindRequest(_ report: PartitionReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
         return true
     }
 
-    /// Begins a rereading of the records below `endOffset`, and of settled records above it. If there are none, the
-    /// rereading is complete at once. No offset below this end may be committed, because the group's position would
-    /// move back. So if the previous rereading had a higher end, that end stays.
+    /// Begins a rereading of the records below `endOffset`, and of settled records above it. If there are no such
+    /// records, the rereading is complete at once. No offset below `endOffset` may be committed, because the group's
+    /// position would move back. So if the previous rereading had a higher end, that end stays.
     ///
     /// - Parameter hasSettledRecordsAboveEnd: whether records above `endOffset` were settled.
     mutating func beginRereading(
@@ -196,8 +197,9 @@ struct AssignmentTable {
     /// reading has reached the log's end, this notes the offset after the last dealt record instead.
     ///
     /// - Parameter logEndOffset: the log's end that the brokers reported.
-    /// - Returns: the entry if its lane does not know the noted end yet; else nil.
-    mutating func updateReportedLogEnd(logEndOffset: Int64, of partition: TopicPartition) -> Entry? {
+    /// - Returns: the entry if its lane does not know the noted end yet. Nil if the lane knows this end, or if the
+    ///   partition is not assigned.
+    mutating func noteLogEndToReport(_ logEndOffset: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let validLogEndOffset = min(max(0, logEndOffset), Self.validOffsets.upperBound)
         let endOffset = entry.logEndReachedAtOffset >= 0 ? max(0, entry.nextOffset) : validLogEndOffset
@@ -214,8 +216,8 @@ struct AssignmentTable {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.logEndReachedAtOffset = offset
-            // Perhaps no record was left to read again. Or the lane has reported the last one as settled before reading
-            // reached the log's end, and does not repeat this report.
+            // The lane may send no report that completes the rereading: perhaps no record was left to read again, or
+            // the lane has reported the last one as settled before reading reached the log's end.
             entry?.completeRereadingIfReached(nil)
             entry?.noteLogEndIfSettled()
         }
@@ -267,8 +269,9 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or a previous owner.
     ///
-    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. After a rereading, its
-    ///   `endOffset` (if above 0) is used instead: all records below `endOffset` were settled before.
+    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. If there was a rereading
+    ///   with an `endOffset` above 0, this `endOffset` is used instead: all records below `endOffset` were settled
+    ///   before.
     func computeSettledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset, settledLogEndOffset)
@@ -289,9 +292,8 @@ extension AssignmentTable.Entry {
     /// single records above it.
     ///
     /// - Parameters:
-    ///   - startOffset: as in ``computeSettledEndOffset(startOffset:)``.
-    ///   - progress: what the lane last reported or, before that, what the previous owner committed. Its metadata names
-    ///     settled records.
+    ///   - startOffset: where this assignment, or its last rereading, began to read.
+    ///   - progress: the last known progress (`Intake.findKnownProgress`). Its metadata names settled records.
     func computeWrittenEndOffset(startOffset: Int64, progress: PartitionProgress?) -> Int64 {
         let settledRanges = progress.flatMap { progress in
             progress.metadata.withUnsafeBytes {
@@ -309,7 +311,8 @@ extension AssignmentTable.Entry {
     fileprivate mutating func completeRereadingIfReached(_ progress: PartitionProgress?) {
         guard let rereading, !rereading.isComplete else { return }
         // Reading may reach the log's end without a settled record at the rereading's end: the last offsets may belong
-        // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete too.
+        // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete when all
+        // dealt records are settled.
         let areDealtRecordsSettled = reportedSettledEndOffset >= nextOffset
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && areDealtRecordsSettled
         let isEndSettled = progress.map {

@@ -5,8 +5,7 @@
 /// request, before any assignment. KIP-394)
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
-    /// records.
+    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no records.
     static let requestTimeoutMilliseconds: Int32 = 500
 
     /// Whether the last assignment was empty and the reason is unknown: the brokers have not said yet that the commands

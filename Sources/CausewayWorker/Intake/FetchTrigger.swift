@@ -19,7 +19,8 @@ struct FetchTrigger {
 
     private var triggerDueMilliseconds: Int64 = 0
 
-    /// Returns whether the caller must wake the broker threads now.
+    /// Returns whether the caller must wake the broker threads now. If so, the next wake-up is not due before
+    /// `intervalMilliseconds` have passed.
     ///
     /// - Parameters:
     ///   - queuedRecordCount: records that were fetched and not dealt.

@@ -1,7 +1,7 @@
 import Kafka
 
-/// Limits the bytes of the records in a lane's inbox, because a ring limits only the number of its entries, and one
-/// record may be large.
+/// Limits the bytes of the records in a lane's inbox, because the inbox, a ring, limits only the number of its entries,
+/// and one record may be large.
 ///
 /// The ring counts the entries that the lane has not taken. The lane changes this count all the time, and each read by
 /// another thread slows down the lane. So the Kafka thread reads the count only if the inbox seems to be full.
@@ -25,8 +25,8 @@ struct InboxByteLimiter {
     }
 
     /// Makes room for a record of this size: if the inbox seems to be full, forgets the entries that the lane has
-    /// taken. An empty inbox accepts a record of any size. Otherwise a record above the limit would never reach its
-    /// lane.
+    /// taken. An empty inbox accepts a record of any size, because a record above the limit would never reach its lane
+    /// otherwise.
     ///
     /// - Parameter untakenEntryCount: the number of entries that the lane has not taken.
     /// - Returns: whether the record may be dealt.

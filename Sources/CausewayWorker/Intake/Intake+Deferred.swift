@@ -36,7 +36,8 @@ extension Intake {
     }
 
     /// Pauses and rewinds a partition whose lane had no room for a record. After the pause that the lane requests, the
-    /// partition is read again from the offset that the lane names. Does nothing if that assignment has ended.
+    /// partition is read again from the offset that the lane names. Does nothing if the assignment that the report
+    /// names has ended.
     func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: PartitionReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
@@ -48,8 +49,8 @@ extension Intake {
     /// lane's partitions of the deferred topic.
     func resumeDuePartitions() {
         for (lane, mailbox) in setup.mailboxes.enumerated() {
-            guard let milliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
-            poolRecoveredAtWallMillisecondsByLane[lane] = milliseconds
+            guard let recoveredAtWallMilliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
+            poolRecoveredAtWallMillisecondsByLane[lane] = recoveredAtWallMilliseconds
             // The lane has read the clock later than this loop. If this loop's clock stayed behind, the recovery would
             // seem to be in the future, and would not count.
             loop.refreshClock()

@@ -5,7 +5,7 @@ import Reactor
 
 /// The end of the Kafka thread: the worker is stopping, or cannot continue.
 extension Intake {
-    /// Drains all partitions, and then ends the lanes and this thread's loop. ``close()`` follows.
+    /// Drains all partitions, and then ends the lanes and this thread's loop. Then `Worker` calls ``close()``.
     func stop() {
         phase = .draining
         writeLog(.workerDraining, ["milliseconds": "\(setup.drainMilliseconds)"])

@@ -8,14 +8,25 @@ extension Intake {
     /// knows how far it is behind, and whether it must read ahead (R21).
     static let logEndReportIntervalMilliseconds: Int64 = 100
 
-    /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last
-    /// fetches, so this makes no request to a broker.
+    /// Reports the ends of the logs of the commands topic to the lanes, if a report is due. Of a partition of the
+    /// deferred topic, reports only the first known end: the lane needs to know what previous owners deferred
+    /// (`Delivery.noteDeferredLogEnd`). librdkafka received these ends with its last fetches, so this makes no request
+    /// to a broker.
     func reportLogEnds() {
         guard loop.nowMilliseconds >= logEndReportDueMilliseconds else { return }
         logEndReportDueMilliseconds = loop.nowMilliseconds + Self.logEndReportIntervalMilliseconds
-        for partition in assignments.assignedPartitions where partition.topic.index == Self.commandsTopicIndex {
+        for partition in assignments.assignedPartitions where mustReportLogEnd(of: partition) {
             reportLogEnd(of: partition)
         }
+    }
+
+    private func mustReportLogEnd(of partition: TopicPartition) -> Bool {
+        guard partition.topic.index == Self.deferredTopicIndex else {
+            return partition.topic.index == Self.commandsTopicIndex
+        }
+        guard let entry = assignments[partition], entry.reportedLogEndOffset < 0 else { return false }
+        // Before the first fetch of this assignment, librdkafka may still know the end from an earlier assignment.
+        return entry.nextOffset >= 0 || entry.logEndReachedAtOffset >= 0 || pausedPartitions.contains(partition)
     }
 
     /// Notes that reading has reached the end of a partition's log. The brokers may report a higher end, but no record
@@ -33,17 +44,19 @@ extension Intake {
             offset > findKnownProgress(of: partition)?.committableOffset ?? 0
         else { return }
         let progress = PartitionProgress(committableOffset: offset, metadata: [])
-        rereading.reportedProgress[partition] = progress
+        rereading.storedProgress[partition] = progress
         storeOffset(progress, of: partition)
     }
 
-    /// Tells a partition's lane where the partition's log ends, unless the lane knows this end already.
+    /// Tells a partition's lane where the partition's log ends. Does nothing if the lane knows this end already, if
+    /// this thread does not know it, or if many orders wait for the lane.
     func reportLogEnd(of partition: TopicPartition) {
-        // If many orders wait, send this one later, and leave the rest of the ring to orders that must not be lost.
+        // If many orders wait for the lane, leave the rest of the ring to orders that must not be lost. A later report
+        // has this log end too.
         guard let lane = assignments[partition]?.lane,
             setup.mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let logEndOffset = consumer.watermarks(of: partition)?.logEndOffset, logEndOffset >= 0,
-            let assignment = assignments.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition)
+            let assignment = assignments.noteLogEndToReport(logEndOffset, of: partition)
         else { return }
         _ = setup.mailboxes[lane].orders
             .push(

@@ -9,8 +9,8 @@ extension Intake {
         metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? setup.metricRegistry.labels.kafkaErrors.count - 1)
     }
 
-    /// Notes whether any broker is up. librdkafka reports when it has closed its last connection. Only its statistics
-    /// (``BrokerStatistics``) show when a broker does not respond, or is up again.
+    /// Notes whether any broker is up, and logs a change. librdkafka reports when it has closed its last connection.
+    /// Only its statistics (``BrokerStatistics``) show when a broker does not respond, or is up again.
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isAnyBrokerUp
         guard isUp != wasUp else { return }
@@ -94,8 +94,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The brokers' answer about a partition that is not fetched may show new records: its log end is then above
-        // `logEndReachedAtOffset`, and reading is no longer at the log's end.
+        // The brokers' answer about a partition that is not fetched may show new records: the log end that they name is
+        // then above `logEndReachedAtOffset`, and reading is no longer at the log's end.
         let unfetchedLogEndOffset = unfetchedPartitions.logEndOffsets[partition] ?? -1
         let logEndReading = assignment.flatMap { entry -> PartitionLag.LogEndReading? in
             guard entry.logEndReachedAtOffset >= max(0, unfetchedLogEndOffset) else { return nil }
@@ -113,7 +113,8 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Returns an offset of librdkafka or of an assignment. Both use negative numbers for an offset that is not known.
+    /// Returns nil for a negative offset: librdkafka and assignments use negative numbers for an offset that is not
+    /// known.
     private static func nilIfNegative(_ offset: Int64) -> Int64? { offset >= 0 ? offset : nil }
 
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or

@@ -4,12 +4,12 @@ import Observability
 import Reactor
 
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
-/// for their committed offsets. A partition without one is then read from its beginning. If a partition has one, that
-/// offset is no longer in the log. The partition moves to ``UnfetchedPartitions``, and stays stopped until an operator
-/// acts.
+/// for their committed offsets. A partition without a committed offset is then read from its beginning. If a partition
+/// has a committed offset, this offset is no longer in the log. The partition moves to ``UnfetchedPartitions``, and
+/// stays stopped until an operator acts.
 struct PartitionsWithoutPosition {
-    /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka
-    /// thread for seconds.
+    /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka thread for
+    /// seconds.
     static let requestIntervalMilliseconds: Int64 = 5_000
 
     /// The error that stopped each partition.

@@ -40,7 +40,7 @@ extension Intake {
             pausedPartitions.remove(partition)
         }
         discardRecordsOfEndedAssignments()
-        // Publish once more, because the loop above has changed the number of assigned partitions.
+        // Publish the number of assigned partitions again, because it has changed.
         noteConsumerGroupState(.joining)
     }
 
@@ -76,7 +76,8 @@ extension Intake {
         emptyAssignmentCheck.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Gives the lane of an assigned partition an order. Does nothing if the lane had no room for the partition.
+    /// Gives the lane of an assigned partition an order. Does nothing if the partition is not assigned, or if its lane
+    /// had no room for it.
     func sendLaneOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,

@@ -9,8 +9,9 @@ struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
     /// connection to Redis may return seconds after the connection of `StoreWatch`, which found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
-    /// The time after a failed attempt to find the starting offset of a rereading, or to seek to it. If no broker has
-    /// responded, the next attempt waits for `brokerRequestIntervalMilliseconds` instead.
+    /// The time between two attempts to begin rereadings, or to seek to their starting offsets. The next attempt to
+    /// begin them comes after `brokerRequestIntervalMilliseconds` instead if no broker has responded, or if a request
+    /// waits for an operator.
     static let retryIntervalMilliseconds: Int64 = 1_000
     /// The time between two requests to the brokers for committed offsets and the number of partitions.
     /// `brokerRequestTimeoutMilliseconds` limits how long the Kafka thread waits for each request.
@@ -28,11 +29,11 @@ struct RereadingState {
         var drainEndMilliseconds: Int64
     }
 
-    /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
+    /// For each partition, the progress that was last stored for a commit: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
-    var reportedProgress: [TopicPartition: PartitionProgress] = [:]
-    /// Where reading began in partitions whose assignment did not say so, usually because the group coordinator had not
-    /// responded: the committed offset, which the Kafka thread requests later; 0: nothing is committed.
+    var storedProgress: [TopicPartition: PartitionProgress] = [:]
+    /// The starting offsets of partitions whose assignment did not name one, usually because the group coordinator had
+    /// not responded. The Kafka thread fetches their committed offsets later; 0: nothing is committed.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
@@ -62,7 +63,7 @@ struct RereadingState {
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
-        reportedProgress[partition] = nil
+        storedProgress[partition] = nil
         fetchedStartOffsets[partition] = nil
         unmarkedPartitions.remove(partition)
         settledOffsetsAboveLogEnd[partition] = nil
@@ -84,8 +85,8 @@ extension RereadingRequest {
 /// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
 /// incomplete marks and reads the partition again.
 ///
-/// The lane treats the reread records as a backlog, even if they are few: it reads ahead and keeps only the newest
-/// states. New records wait behind them.
+/// The lane treats the reread records as a backlog, even if they are few: if it has room, it reads ahead and keeps only
+/// the newest states. New records wait behind them.
 extension Intake {
     /// Continues all rereadings, and publishes the state of the partitions for `StoreWatch`. The Kafka thread calls
     /// this in each iteration.
@@ -129,7 +130,7 @@ extension Intake {
     // MARK: - Status of the partitions for `StoreWatch`
 
     /// The partitions that have marks: those of the topics of commands and registrations. A partition without a lane
-    /// has none, because its records are not read.
+    /// has none, because its records are discarded.
     ///
     /// The deferred and the fan-out topic need no marks, because their commands are also in the commands topic, and are
     /// read again there. Known issue (K12): if Redis loses only what a deferred command wrote after its return, no mark
@@ -224,8 +225,8 @@ extension Intake {
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
     /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error of a partition, its
     /// request waits for the next attempt; if no broker responds, all requests wait. A request also waits if the
-    /// settled offset is not in the log. The partition's marks stay incomplete meanwhile, so a next owner would request
-    /// the rereading again.
+    /// settled offset is not in the log. The partition's marks stay incomplete meanwhile, so the next owner would
+    /// request the rereading again.
     private func beginRereadings() {
         var retryIntervalMilliseconds = RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -246,7 +247,8 @@ extension Intake {
                     // The request failed only for this partition, so continue with the other partitions.
                     rereading.waitingRequests.append(request)
                     if error.isOffsetOutOfRange {
-                        // Only an operator ends this wait, so ask rarely.
+                        // Only an operator can end the wait for an offset that is in the log, so ask the brokers
+                        // rarely.
                         retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
                     }
                     reportStartFailure(error, of: request.topicPartition, entry)
@@ -284,7 +286,7 @@ extension Intake {
     }
 
     /// Reports why a partition's rereading cannot begin yet. If only an operator can end the wait, notes the settled
-    /// offset for `checkLogEnd`, and reports the failure once for this offset, not at each attempt.
+    /// offset for `judgeSettledOffset`, and reports the failure once for this offset, not at each attempt.
     private func reportStartFailure(
         _ error: KafkaError,
         of partition: TopicPartition,
@@ -300,9 +302,11 @@ extension Intake {
         reportError(reportedError)
     }
 
-    /// Seeks all partitions to their starting offsets when each partition is drained or its drain time is over.
+    /// Waits until each partition that must be read again is drained or its drain time is over. Then seeks these
+    /// partitions to their starting offsets, and assigns them to their lanes again. After a failed seek, the remaining
+    /// partitions wait for the next attempt.
     ///
-    /// All partitions must begin together. Otherwise a lane that still drains one partition would take the records of
+    /// The partitions must begin together. Otherwise a lane that still drains one partition would take the records of
     /// another partition for the whole backlog, and would send old states.
     private func seekDrainedPartitions() {
         let drainingPartitions = rereading.drainingPartitions.filter {
@@ -341,8 +345,8 @@ extension Intake {
         rereading.drainingPartitions = []
     }
 
-    /// Ends the partition's assignment and begins another, in which the lane also processes the settled records. Does
-    /// nothing if this worker has lost the partition.
+    /// Ends the partition's assignment and begins another, in which the lane also processes records that were settled
+    /// before. Does nothing if this worker has lost the partition.
     private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
         sendLaneOrder(.release, request.topicPartition, rereadsSettledRecords: true)
@@ -365,9 +369,8 @@ extension Intake {
         )
     }
 
-    /// Returns the settled offsets above `endOffset`, in the form of a commit's metadata: from the lane's last report
-    /// or, before the first report, from the previous owner's commit. Empty if that report or commit has another offset
-    /// than `endOffset`.
+    /// Returns the settled offsets above `endOffset`, in the form of a commit's metadata, from the last known progress.
+    /// Empty if this progress has another offset than `endOffset`.
     private func makeSettledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
         guard let progress = findKnownProgress(of: partition), progress.committableOffset == endOffset else {
             return []
@@ -375,9 +378,10 @@ extension Intake {
         return progress.metadata
     }
 
-    /// Returns the progress that the lane last reported; before the first report, what the previous owner committed.
+    /// Returns the progress that was last stored for a commit since this worker got the partition or, before that, what
+    /// the previous owner committed. Nil if neither is known.
     func findKnownProgress(of partition: TopicPartition) -> PartitionProgress? {
-        rereading.reportedProgress[partition]
+        rereading.storedProgress[partition]
             ?? findCommittedOffset(of: partition)
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
     }

@@ -7,8 +7,8 @@ extension Intake {
     /// Returns where the rereading of each partition begins. Waits for the brokers, at most three times
     /// `Consumer.requestTimeoutMilliseconds`.
     ///
-    /// - Returns: nil for a partition without a record that must be read again; a failure for a partition without a
-    ///   leader, or whose settled offset is not in its log.
+    /// - Returns: nil for a partition without a record that must be read again. A failure for a partition whose offsets
+    ///   the brokers did not name, or whose settled offset is above its log's end and perhaps wrong.
     func fetchRereadingStartPositions(
         of requests: [RereadingRequest]
     ) throws(KafkaError) -> [Result<SeekPosition?, KafkaError>] {
@@ -31,7 +31,7 @@ extension Intake {
                         recentRecords: recentRecords,
                         logOffsets: logOffsets,
                         settledEndOffset: settledEndOffset,
-                        settledOffsetAboveLogEnd: checkLogEnd(
+                        settledOffsetAboveLogEnd: judgeSettledOffset(
                             of: topicPartition,
                             logOffsets: logOffsets,
                             settledEndOffset: settledEndOffset
@@ -42,16 +42,17 @@ extension Intake {
         }
     }
 
-    /// Checks whether the partition's settled offset is above the log's end. If so, returns what the worker knows about
-    /// this offset, and notes the time at which the worker found this first. Otherwise returns nil.
-    private func checkLogEnd(
+    /// Returns what the worker knows about the partition's settled offset if this offset is above the log's end, or was
+    /// above it when the partition stopped; nil for any other settled offset. Notes when the worker first found the
+    /// offset there.
+    private func judgeSettledOffset(
         of partition: TopicPartition,
         logOffsets: Range<Int64>,
         settledEndOffset: Int64
     ) -> RereadingStart.SettledOffsetAboveLogEnd? {
-        // The partition stopped because its position was not in the log. If its settled offset is not before the log's
-        // first record, the offset was above the log's end. It may be within the log now: the log may have grown since,
-        // or records in flight may have settled.
+        // A partition stops when its position is not in the log. If its settled offset is not before the log's first
+        // record, the offset was above the log's end. The offset may be within the log now: the log may have grown
+        // since, or records in flight may have settled.
         let isStopped =
             unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(partition)
             && settledEndOffset >= logOffsets.lowerBound
@@ -63,8 +64,8 @@ extension Intake {
             rereading.firstFoundAboveLogEndAtMilliseconds[partition] = nil
             return nil
         }
-        // Only fetching can show that the partition's position is not in the log. So while the partition is paused, its
-        // wait does not begin.
+        // Only fetching can show that the partition's position is not in the log. So while the partition is paused or
+        // about to stop, the wait of `waitMilliseconds` begins again at each check.
         let isFetchingUnclear = isAboutToStop || consumer.pausedPartitions.contains(partition)
         let firstFoundAtMilliseconds =
             isFetchingUnclear ? nil : rereading.firstFoundAboveLogEndAtMilliseconds[partition]

@@ -47,7 +47,7 @@ extension Intake {
             rereading.unmarkedPartitions.remove(partition)
             let committedProgress = findCommittedOffset(of: partition)
                 .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
-            if let progress = rereading.reportedProgress[partition] ?? committedProgress {
+            if let progress = rereading.storedProgress[partition] ?? committedProgress {
                 storeOffset(progress, of: partition)
             }
         }

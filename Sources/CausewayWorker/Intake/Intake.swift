@@ -4,8 +4,8 @@ import Logging
 import Observability
 import Reactor
 
-/// The Kafka thread. It is the worker's member of the consumer group, takes the producer's delivery reports,
-/// and exchanges records and reports with the lanes.
+/// The Kafka thread. It is the worker's member of the consumer group, takes the producer's delivery reports, and
+/// exchanges records and reports with the lanes.
 ///
 /// It polls records and deals them to the lanes by partition. It stores the offsets that the lanes report as settled.
 /// Four times a second by default, it commits the stored offsets, with the settled offsets above them as metadata
@@ -29,7 +29,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     static let pollIntervalMilliseconds: Int64 = 100
 
     enum Phase {
-        /// Next: `draining`, by `stop` or `fail`.
+        /// The thread works as usual. Next: `draining`, by `stop` or `fail`.
         case running
         /// No new work begins. After `stop`, the thread drains all partitions. Next: `closed`, by `close`.
         case draining
@@ -146,7 +146,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         resumeDuePartitions()
         pollRecords()
         wakeFetchingIfDue()
-        // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of them.
+        // Each call with this condition may wait for a broker. After the signal to stop, the thread begins none of
+        // them.
         if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
         if !signals.isStopRequested { checkEmptyAssignmentIfDue() }
         if !signals.isStopRequested { rereadPartitions() }
@@ -210,10 +211,10 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         laneOverflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 
-    /// Deals one record to its partition's lane.
+    /// Deals one record to its partition's lane. Discards a record whose partition has no lane, or whose offset is out
+    /// of range.
     ///
-    /// - Returns: false if the lane has no room for the record now. The record then waits in the lane's
-    ///   overflow.
+    /// - Returns: false if the lane has no room for the record now. The record then waits in the lane's overflow.
     func dealToLane(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
@@ -238,8 +239,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         noteLaneToWake(lane)
         assignments.noteDealtRecord(topic, partition, offset: offset)
         if topic == Self.commandsTopicIndex, assignment.reportedLogEndOffset < 0 {
-            // Send the log's end before the partition's first record. A lane that is far behind must know its
-            // backlog before it begins to send.
+            // Send the log's end before the partition's first record. A lane that is far behind must know its backlog
+            // before it begins to send.
             reportLogEnd(of: TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
@@ -291,8 +292,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             if laneOverflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
                 laneOverflows[lane].isPaused = true
-                // Pause only the partitions from which a record has been dealt. `dealToLane` pauses each of the others
-                // at its first record.
+                // Pause only the partitions from which a record has been dealt. `dealToLane` pauses every other
+                // partition of the lane at its first record.
                 consumer.pause(assignments.findPartitionsWithDealtRecords(of: lane))
             } else if laneOverflows[lane].isPaused, laneOverflows[lane].entries.isEmpty,
                 inbox.count < inbox.capacity / 2
@@ -323,7 +324,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                 if isCommittable, let progress,
                     progress.committableOffset >= assignments[topicPartition]?.settledLogEndOffset ?? -1
                 {
-                    rereading.reportedProgress[topicPartition] = progress
+                    rereading.storedProgress[topicPartition] = progress
                     storeOffset(progress, of: topicPartition)
                 }
                 storeSettledLogEnd(of: topicPartition)

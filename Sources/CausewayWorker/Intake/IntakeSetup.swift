@@ -17,7 +17,7 @@ struct IntakeSetup: Sendable {
     /// inbox.
     var inboxBytesMax: Int
     var storeWatchMailbox: StoreWatchMailbox
-    /// How far back commands are read again when Redis has lost them.
+    /// The maximum age of a command that is read again after Redis has lost what it wrote.
     var rereadCommandAgeMillisecondsMax: Int64
     var metricRegistry: MetricRegistry
     var logger: Logger

@@ -22,8 +22,8 @@ final class IntakeSignals: Sendable {
 
     /// When a stop was first requested, monotonic milliseconds; nil: not yet.
     var stopRequestedAtMilliseconds: Int64? {
-        let milliseconds = firstStopRequestedAtMilliseconds.load(ordering: .acquiring)
-        return milliseconds == 0 ? nil : milliseconds
+        let requestedAtMilliseconds = firstStopRequestedAtMilliseconds.load(ordering: .acquiring)
+        return requestedAtMilliseconds == 0 ? nil : requestedAtMilliseconds
     }
 
     func requestStop() {

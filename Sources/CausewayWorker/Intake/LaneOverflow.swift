@@ -24,7 +24,7 @@ struct LaneOverflow {
         entries.append(entry)
     }
 
-    /// Removes the records that the closure names, and returns their memory to librdkafka.
+    /// Removes the records for which the closure returns true, and returns their memory to librdkafka.
     mutating func discardEntries(where isUnneeded: (InboxEntry) -> Bool) {
         guard !entries.isEmpty else { return }
         var remainingEntries: [InboxEntry] = []

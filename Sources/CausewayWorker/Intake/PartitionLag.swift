@@ -2,8 +2,8 @@ import Kafka
 
 /// A partition's lag, as the metrics show it: how far the first unsettled record is behind the end of the log.
 enum PartitionLag {
-    /// Returns the number of offsets from a partition's first unsettled record to the log's end; nil: unknown. These
-    /// are unsettled records, and the settled records and transaction markers between them.
+    /// Returns the number of offsets from a partition's first unsettled record to the log's end; nil: unknown. The
+    /// number includes the unsettled records, and the settled records and transaction markers between them.
     ///
     /// - Parameters:
     ///   - firstUnsettledOffset: the first unsettled offset; nil before the first record of this assignment.

@@ -31,7 +31,7 @@ struct PausedPartitions {
     /// The commands that wait in the paused partitions of the deferred topic.
     struct DeferredBacklog: Equatable {
         var commandCount: Int64 = 0
-        /// The earliest time at which the first command of a partition was received, UNIX milliseconds; nil: no command
+        /// When the oldest of the partitions' first waiting commands was received, UNIX milliseconds; nil: no command
         /// waits.
         var receivedAtWallMilliseconds: Int64?
     }
@@ -117,7 +117,7 @@ struct PausedPartitions {
         pauses.isEmpty ? [] : removeEntries { $1.dueMilliseconds <= nowMilliseconds }
     }
 
-    /// Removes and returns the waiting partitions that match, even if they are not due.
+    /// Removes and returns the paused partitions for which the closure returns true, even if they are not due.
     mutating func remove(where isRemoved: (TopicPartition) -> Bool) -> [TopicPartition] {
         removeEntries { partition, _ in isRemoved(partition) }
     }

@@ -4,8 +4,7 @@ import Kafka
 /// librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
     static let requestIntervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
-    /// records.
+    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no records.
     static let requestTimeoutMilliseconds: Int32 = 500
 
     /// Partitions whose committed offset is no longer in the log. They stay stopped until an operator acts.

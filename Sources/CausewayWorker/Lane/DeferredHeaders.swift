@@ -18,7 +18,7 @@ enum DeferredHeaders {
     /// Lanes of this release write a `state` of exactly this many numbers. A record whose `state` has more or fewer
     /// numbers becomes a dead letter with the error `notDeferred`.
     private static let numbersPerState = 18
-    /// The accepted range of times in `state`. No worker writes a time outside this range.
+    /// The accepted range of times in `state`; -1: the time is absent. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
     static func append(
@@ -66,7 +66,7 @@ enum DeferredHeaders {
             deferral.earlierResultCount,
             deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, makeFlags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
-            deferral.isAlertExpired ? 1 : 0,
+            deferral.wasAlertRemovedByAge ? 1 : 0,
             deferral.serviceFailureCount, deferral.pauseEndWallMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
@@ -95,17 +95,17 @@ enum DeferredHeaders {
             let attemptCount = readNumber(UInt8.self), let earlierResultCount = readNumber(UInt8.self),
             let supersededCount = readNumber(UInt32.self), let registeredAtWallMilliseconds = readNumber(Int64.self),
             let claim = readNumber(UInt64.self), let flags = readNumber(UInt8.self),
-            let timestamp = readNumber(Int64.self), let sequence = readNumber(UInt64.self),
+            let alertTimestamp = readNumber(Int64.self), let alertSequence = readNumber(UInt64.self),
             let priorityWithoutAlert = readNumber(UInt8.self),
             priorityWithoutAlert == 0 || PushPriority.isValid(priorityWithoutAlert),
-            let isAlertExpired = readNumber(UInt8.self), let serviceFailureCount = readNumber(UInt8.self),
+            let alertRemovedByAgeNumber = readNumber(UInt8.self), let serviceFailureCount = readNumber(UInt8.self),
             let pauseEndWallMilliseconds = readNumber(Int64.self),
             [
                 recordTimestampMilliseconds, receivedAtWallMilliseconds, registeredAtWallMilliseconds,
                 pauseEndWallMilliseconds,
             ]
             .allSatisfy(validMilliseconds.contains),
-            timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
+            alertTimestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(alertTimestamp)
         else { return nil }
         return Deferral(
             sourceTopic: topic,
@@ -121,9 +121,10 @@ enum DeferredHeaders {
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,
             isReread: flags & rereadFlag != 0,
-            carriedAlertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
+            carriedAlertVersion: alertTimestamp < 0
+                ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             priorityWithoutAlert: priorityWithoutAlert,
-            isAlertExpired: isAlertExpired == 1,
+            wasAlertRemovedByAge: alertRemovedByAgeNumber == 1,
             serviceFailureCount: serviceFailureCount,
             pauseEndWallMilliseconds: pauseEndWallMilliseconds
         )

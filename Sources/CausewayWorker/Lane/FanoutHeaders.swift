@@ -17,10 +17,10 @@ import LiveActivity
 /// A release that does not know the last three headers ignores them. If the command has a trace, the record also has
 /// the trace headers.
 enum FanoutHeaders {
-    /// The maximum number of headers of a fan-out record, without the two of the trace.
+    /// The maximum number of headers of a fan-out record, without the two trace headers.
     static let headersMax = 6
     private static let numbersPerState = 15
-    /// The accepted range of times in `state`. No worker writes a time outside this range.
+    /// The accepted range of times in `state`; -1: the time is absent. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
     /// Appends the headers of one fan-out record.
@@ -51,14 +51,14 @@ enum FanoutHeaders {
     static func readInstruction(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.lastValue(named: "state") else { return nil }
         return parseInstruction(
-            text(state),
-            channel: message.headers?.lastValue(named: "channel").map { text($0) },
-            channelsForStarts: message.headers?.lastValue(named: "channels").map { text($0) },
-            absence: message.headers?.lastValue(named: "without-channel").map { text($0) }
+            decodeText(state),
+            channel: message.headers?.lastValue(named: "channel").map { decodeText($0) },
+            channelsForStarts: message.headers?.lastValue(named: "channels").map { decodeText($0) },
+            absence: message.headers?.lastValue(named: "without-channel").map { decodeText($0) }
         )
     }
 
-    private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
+    private static func decodeText(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
     static func makeText(of channel: AudienceChannel, broadcastCount: UInt8) -> String {
         "\(channel.environment.name) \(channel.storage.name) \(broadcastCount) \(channel.identifier)"
@@ -75,24 +75,26 @@ enum FanoutHeaders {
     private static func parseChannels(_ text: String) -> AudienceChannels? {
         var channels = AudienceChannels()
         for part in text.split(separator: separator, omittingEmptySubsequences: false) {
-            guard let (channel, count) = parseChannel(String(part)), channels[channel.environment] == nil else {
+            guard let (channel, broadcastCount) = parseChannel(String(part)), channels[channel.environment] == nil
+            else {
                 return nil
             }
             if channel.environment == .production { channels.production = channel } else { channels.sandbox = channel }
-            guard channels.count <= Int(count) else { return nil }
+            guard channels.count <= Int(broadcastCount) else { return nil }
         }
         return channels
     }
 
-    private static func parseChannel(_ text: String) -> (channel: AudienceChannel, count: UInt8)? {
+    private static func parseChannel(_ text: String) -> (channel: AudienceChannel, broadcastCount: UInt8)? {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 4,
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == words[0] }),
             let storage = ChannelStoragePolicy.allCases.first(where: { $0.name.description == words[1] }),
-            let count = UInt8(words[2]), (1...APNsEnvironment.allCases.count).contains(Int(count)),
+            let broadcastCount = UInt8(words[2]),
+            (1...APNsEnvironment.allCases.count).contains(Int(broadcastCount)),
             let identifier = ChannelIdentifier(String(words[3]))
         else { return nil }
-        return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
+        return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), broadcastCount)
     }
 
     static func makeStateText(of instruction: FanoutInstruction) -> String {
@@ -103,7 +105,7 @@ enum FanoutHeaders {
             instruction.partition, instruction.offset,
             instruction.recordTimestampMilliseconds, instruction.receivedAtMilliseconds,
             instruction.admittedAtMilliseconds,
-            alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
+            alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.wasAlertRemovedByAge ? 1 : 0,
             instruction.channel == nil ? rangeFormatNumber : broadcastFormatNumber,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
@@ -119,26 +121,27 @@ enum FanoutHeaders {
     /// Reads the headers of a fan-out record; nil if they are malformed or have another format.
     ///
     /// - Parameters:
+    ///   - state: the header `state`.
     ///   - channel: the header `channel`.
     ///   - channelsForStarts: the header `channels`.
     ///   - absence: the header `without-channel`. A word that only a later release knows is ignored.
     static func parseInstruction(
         _ state: String,
         channel channelText: String? = nil,
-        channelsForStarts: String? = nil,
-        absence: String? = nil
+        channelsForStarts channelsText: String? = nil,
+        absence absenceText: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == numbersPerState,
             numbers.removeLast() == "\(channelText == nil ? rangeFormatNumber : broadcastFormatNumber)"
         else { return nil }
         let broadcast = channelText.flatMap { parseChannel($0) }
-        let channelsOfStart = channelsForStarts.map { parseChannels($0) } ?? AudienceChannels()
-        guard (channelText == nil) == (broadcast == nil), let channelsOfStart else { return nil }
+        let channelsForStarts = channelsText.map { parseChannels($0) } ?? AudienceChannels()
+        guard (channelText == nil) == (broadcast == nil), let channelsForStarts else { return nil }
         func readNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func readBool() -> Bool? { readNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
-        guard let index = readNumber(UInt16.self), let count = readNumber(UInt16.self),
-            let range = SegmentRange(index: Int(index), rangeCount: Int(count)),
+        guard let rangeIndex = readNumber(UInt16.self), let rangeCount = readNumber(UInt16.self),
+            let range = SegmentRange(index: Int(rangeIndex), rangeCount: Int(rangeCount)),
             let timestamp = readNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
             let priority = readNumber(UInt8.self), let frequentUpdatesPriority = readNumber(UInt8.self),
             let isDemoted = readBool(),
@@ -151,7 +154,7 @@ enum FanoutHeaders {
             [recordTimestampMilliseconds, receivedAtWallMilliseconds, admittedAtWallMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             let alertTimestamp = readNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
-            let alertSequence = readNumber(UInt64.self), let isAlertExpired = readBool()
+            let alertSequence = readNumber(UInt64.self), let wasAlertRemovedByAge = readBool()
         else { return nil }
         return FanoutInstruction(
             range: range,
@@ -161,8 +164,8 @@ enum FanoutHeaders {
                 priority: priority,
                 frequentUpdatesPriority: frequentUpdatesPriority,
                 isDemoted: isDemoted,
-                rangeCount: count,
-                broadcastCount: broadcast?.count ?? 0
+                rangeCount: rangeCount,
+                broadcastCount: broadcast?.broadcastCount ?? 0
             ),
             partition: partition,
             offset: offset,
@@ -170,9 +173,9 @@ enum FanoutHeaders {
             receivedAtMilliseconds: receivedAtWallMilliseconds,
             admittedAtMilliseconds: admittedAtWallMilliseconds,
             carriedAlertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
-            isAlertExpired: isAlertExpired,
-            channelsForStarts: channelsOfStart,
-            channelAbsence: absence.flatMap { word in
+            wasAlertRemovedByAge: wasAlertRemovedByAge,
+            channelsForStarts: channelsForStarts,
+            channelAbsence: absenceText.flatMap { word in
                 ChannelAbsence.allCases.first { $0.name.description == word }
             }
         )

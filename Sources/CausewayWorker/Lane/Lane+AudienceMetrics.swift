@@ -4,7 +4,7 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// Counts and publishes a lane's metrics about its rounds.
+/// Counts and publishes a lane's metrics about audiences.
 extension Lane {
     func countAcknowledged(_ outgoingRecord: OutgoingAudienceRecord) {
         let appIndex = audiences.appIndex(of: outgoingRecord)
@@ -51,21 +51,19 @@ extension Lane {
                 to: computeAgeMilliseconds(gauges.oldestVersionAdmittedAtWallMilliseconds)
             )
             let outcomeCounts = audiences.memberOutcomeCounts(of: appIndex)
-            for outcome in outcomeCounts.indices {
-                metrics.set(.audienceMembers, appIndex, outcome, to: Int64(clamping: outcomeCounts[outcome]))
+            for outcomeIndex in outcomeCounts.indices {
+                metrics.set(.audienceMembers, appIndex, outcomeIndex, to: Int64(clamping: outcomeCounts[outcomeIndex]))
             }
             let changeCounts = audiences.membershipChangeCounts(of: appIndex)
-            for change in changeCounts.indices {
-                metrics.set(.audienceMemberships, appIndex, change, to: Int64(clamping: changeCounts[change]))
+            for changeIndex in changeCounts.indices {
+                metrics.set(.audienceMemberships, appIndex, changeIndex, to: Int64(clamping: changeCounts[changeIndex]))
             }
         }
     }
 
-    /// Returns how many milliseconds ago the wall clock showed this time; 0 if there is no time. The time may come
-    /// from the clock of another machine, so a time in the future gives 0 too.
-    ///
-    /// - Parameter milliseconds: UNIX milliseconds.
-    private func computeAgeMilliseconds(_ milliseconds: Int64?) -> Int64 {
-        milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
+    /// Returns how many milliseconds ago the wall clock showed this time; 0 if the time is nil. The time may come from
+    /// the clock of another machine, so a time in the future gives 0 too.
+    private func computeAgeMilliseconds(_ wallMilliseconds: Int64?) -> Int64 {
+        wallMilliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }
 }

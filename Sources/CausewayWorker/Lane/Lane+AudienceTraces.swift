@@ -21,7 +21,8 @@ extension Lane {
         tracer.export(finishedTrace)
     }
 
-    /// Returns the trace that the record's headers carry. For the result of a range, also returns the trace to export.
+    /// Returns the trace for the record's headers; nil if the record has no trace. For the result of a range, also
+    /// returns the trace to export; nil if it is not exported.
     func makeTraces(
         of outgoingRecord: OutgoingAudienceRecord,
         _ record: ComposedRecord
@@ -30,8 +31,8 @@ extension Lane {
         if let instruction = record.fanoutInstruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // The results of a range name its span. A broadcast has no span: if the last part of a command to end was a
-        // broadcast, the command's result names the command's own span.
+        // A result about a range names the range's span. A broadcast has no span. So if a broadcast ended after all
+        // ranges of its command, the command's result names the command's own span.
         guard outgoingRecord.kind != .commandResultAfterBroadcast,
             let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
@@ -42,8 +43,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // Export a range's span only once, with the range's own result. If this range was the last part of its command
-        // to end, the command's result names the span too.
+        // Export a range's span only once, with the range's own result. If this range was the last one of its command
+        // to end, the command's result names this span too.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

@@ -10,13 +10,13 @@ import Redis
 /// Exchanges commands between the core for single activities, which owns the commands' records, and the core
 /// for audiences.
 extension Lane {
-    /// Passes commands in both directions, as far as the core for audiences has room. The lane carries out both cores'
-    /// decisions about these commands later in the same iteration.
+    /// Passes commands between the two cores in both directions, as far as the core for audiences has room. The lane
+    /// carries out both cores' decisions about these commands later in the same iteration.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areAudienceMembersComplete = !audiences.mayStoreLackMembers
-        // While a partition is being revoked, its commands must not wait. The revocation has dropped those that waited
-        // then, but others may have begun to wait since: for example, Redis told a command to wait.
+        // While a partition is being revoked, its commands must not wait. `revoke` has dropped those that waited at its
+        // beginning, but others may have begun to wait since: for example, Redis told a command to wait.
         if partitions.isAnyDeliveryPartitionBeingRevoked { dropWaitingAudienceCommands() }
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
@@ -48,20 +48,21 @@ extension Lane {
         }
     }
 
-    /// Tells the core for audiences that a connection to Redis was lost: perhaps Redis has lost its data. The core then
-    /// assumes that members may be missing, even if Redis replies again, until `StoreWatch` says that audiences may
-    /// continue.
+    /// Tells the core for audiences that Redis may have lost its data, because a connection was lost or is new. The
+    /// core then assumes that members may be missing, even if Redis replies again, until `StoreWatch` says that
+    /// audiences may continue.
     func noteAudienceStoreMayHaveLostData() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
-    /// Notes that a server of Redis is connected. In a cluster, this counts as a possible loss until the marks are read
-    /// again: the server may have restarted without its data, and the last reading may have left its marks out.
+    /// Notes that a server of Redis is connected. In a cluster, this counts as a possible loss of data until the marks
+    /// (R24) are read again: the server may have restarted without its data, and the last reading of the marks may have
+    /// left out this server.
     func noteAudienceStoreReady() {
         if audienceStore.hasSeveralServers { noteAudienceStoreMayHaveLostData() }
         requestCallAtIterationEnd()
     }
 
     /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences
-    /// know a change, or have refused the change for good, passes the member back to the core for single activities.
+    /// know a change, or will never accept it, passes the member back to the core for single activities.
     func exchangeMembershipChanges() {
         while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
             audiences.receiveMembershipChange(
@@ -150,7 +151,7 @@ extension Lane {
     }
 
     /// Retires tokens in the values of their activities in Redis, after pushes to an audience have shown that the
-    /// tokens are dead. Waits while the store takes no calls.
+    /// tokens are dead. While the store takes no calls, these calls stay in the core.
     func performTokenRetirementCalls() {
         guard activityStore.isReady else { return }
         while let issueResult = audiences.withNextActivityStoreCall(now: now, { activityStore.issue($0) }) {
@@ -188,7 +189,8 @@ extension Lane {
 // MARK: - Records for Kafka
 
 extension Lane {
-    /// Gives the outgoing records of the core for audiences to the producer, until none waits or there is no room.
+    /// Gives the outgoing records of the core for audiences to the producer, until none waits or the producer's queue
+    /// is full.
     func produceOutgoingAudienceRecords() {
         while let outgoingRecord = audiences.nextOutgoingRecord(now: now) {
             let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag

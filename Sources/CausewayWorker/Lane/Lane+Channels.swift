@@ -10,7 +10,7 @@ struct LaneChannelResponse: Sendable {
         case channel(AudienceChannel)
         case endNoted
         case lookedUp(isFound: Bool)
-        case refused(isRegistryComplete: Bool)
+        case failed(isRegistryComplete: Bool)
     }
 
     var appIndex: UInt16
@@ -21,8 +21,8 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait. Further ones are discarded. No wait of the core needs each response:
-    /// when the time of a wait is over, the core goes on without the channel, or requests the response again
+    /// The maximum number of responses that wait (R4). Further ones are discarded. The core can do without each
+    /// response: when its time to wait is over, it goes on without the channel, or requests the response again
     /// (`Audiences.channelWaitTimedOut`; for the broadcasts of a lost channel, `Audiences+LostChannels`).
     private static let responsesMax = 1_024
 
@@ -36,7 +36,8 @@ final class LaneChannelResponseQueue: Sendable {
         isEmpty.store(false, ordering: .releasing)
     }
 
-    /// Removes and returns all responses. If there are none, takes no lock.
+    /// Removes and returns all responses. Takes no lock if there are none, because the lane calls this in each
+    /// iteration.
     func takeAll() -> [LaneChannelResponse] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
@@ -65,7 +66,7 @@ extension Lane {
                     isFound: isFound,
                     now: now
                 )
-            case .refused(let isRegistryComplete):
+            case .failed(let isRegistryComplete):
                 audiences.channelRefused(
                     appIndex: appIndex,
                     audience: audience,
@@ -76,20 +77,25 @@ extension Lane {
             }
         }
         while let request = audiences.takeChannelRequest() {
-            setup.sendChannelRequest(ChannelRequest(request, of: setup.bundleIds))
+            setup.sendChannelRequest(ChannelRequest(request, bundleIds: setup.bundleIds))
         }
     }
 }
 
 extension ChannelRequest {
-    fileprivate init(_ request: CoreChannelRequest, of bundleIds: [[UInt8]]) {
+    fileprivate init(_ request: CoreChannelRequest, bundleIds: [[UInt8]]) {
         let (app, audience) = (
             String(decoding: bundleIds[Int(request.appIndex)], as: UTF8.self),
             String(decoding: request.audience, as: UTF8.self)
         )
         switch request.kind {
         case .wanted: self.init(.wanted, app: app, audience: audience)
-        case .ended(let until): self.init(.ended(storedUntilWallMilliseconds: until), app: app, audience: audience)
+        case .ended(let storedUntilWallMilliseconds):
+            self.init(
+                .ended(storedUntilWallMilliseconds: storedUntilWallMilliseconds),
+                app: app,
+                audience: audience
+            )
         case .sought: self.init(.sought, app: app, audience: audience)
         case .lost(let channel):
             let environment = "\(channel.environment.name)"

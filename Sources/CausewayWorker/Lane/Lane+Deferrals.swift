@@ -28,14 +28,14 @@ extension Lane {
             key: view.activity,
             value: writer.bytes,
             headers: headers,
-            // The reader compares this time with the due time. Without it, librdkafka takes the machine's clock, which
-            // may be wrong.
+            // The Kafka thread that reads the record compares this time with the due time. If no time is given,
+            // librdkafka takes the machine's clock, which may be wrong.
             timestampMilliseconds: now.wallMilliseconds,
             tag: tag
         )
     }
 
-    /// Notes that the deferred topic has fewer partitions than the commands topic, if the error shows this. From then
+    /// If the error shows that the deferred topic has fewer partitions than the commands topic, notes this: from then
     /// on, the key of a deferred record chooses its partition.
     ///
     /// Another lane may then read the deferred command. Redis still decides which state of the activity is the newest.
@@ -45,10 +45,11 @@ extension Lane {
         deferralsKeepPartitionNumber = false
     }
 
-    /// When an APNs pool works again, or perhaps does, asks the Kafka thread to read this lane's deferred records at
-    /// once, even those that are not due. The core decides when (`PoolRecoveryReports`).
+    /// If an APNs pool works again, or perhaps does after it has opened a connection, asks the Kafka thread to read
+    /// this lane's deferred records at once, even those that are not due. The core decides when to ask
+    /// (`PoolRecoveryReports`).
     func reportPoolRecovery() {
-        guard delivery.takePoolRecovery(now: now) else { return }
+        guard delivery.takeDuePoolRecoveryReport(now: now) else { return }
         mailbox.notePoolRecovery(atWallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

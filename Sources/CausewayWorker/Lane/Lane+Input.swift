@@ -9,9 +9,9 @@ extension Lane {
     /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
     /// The number is large, so that newer states replace many older ones before a command begins.
     private static let recordsPerIterationMax = 4_096
-    /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
-    /// these records finish at once, and their memory is then still in the processor's cache.
-    private static let takenRecordsPerProducing = 256
+    /// How many records the lane takes from the inbox before it produces the pending results. In a backlog, most of the
+    /// taken records finish at once, and their memory is then still in the processor's cache.
+    private static let takenRecordsPerProduction = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
     /// How far ahead in the queue of delivery reports a report's record is prefetched into the processor's cache. About
@@ -42,7 +42,7 @@ extension Lane {
         audiences.apply(settings)
     }
 
-    /// Tells the core how many records of each partition of the commands topic the lane has not taken yet. The
+    /// Tells the core the lag: how many records of each partition of the commands topic the lane has not taken yet. The
     /// lane does this once an iteration, before the core begins to work on new records.
     func noteLag() {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
@@ -60,8 +60,8 @@ extension Lane {
         }
     }
 
-    /// Takes records from the inbox until the inbox is empty, the core has no room for a record, or the iteration has
-    /// taken enough.
+    /// Takes records from the inbox until the inbox is empty, a record must wait for room, or the iteration has taken
+    /// its maximum (`recordsPerIterationMax`).
     ///
     /// Even if the cores have no room, this method discards the records of ended assignments at the front of the inbox,
     /// because each such record keeps the memory of its fetched batch.
@@ -79,9 +79,9 @@ extension Lane {
                 return
             }
             takenCount += 1
-            if takenCount % Self.takenRecordsPerProducing == 0 { produceOutgoingRecords() }
+            if takenCount % Self.takenRecordsPerProduction == 0 { produceOutgoingRecords() }
         }
-        // The inbox may have more records.
+        // The inbox may have more records, so wake the lane for another iteration.
         mailbox.wakeup.signal()
     }
 
@@ -103,6 +103,7 @@ extension Lane {
     /// Gives one record to its core, or discards it for one of these reasons:
     /// - Its assignment has ended.
     /// - The lane has requested a rewind after the record was dealt, so the record is read again.
+    /// - Its partition's ledger is full, and the partition is being revoked.
     /// - Its partition's ledger is full behind an old record. The lane then requests a rewind, so that other partitions
     ///   do not wait.
     ///

@@ -6,8 +6,8 @@ import Observability
 import Reactor
 
 extension Lane {
-    /// Logs the command, if any, whose content state or attributes no phone can decode, because they break the app's
-    /// contract. The command is sent nevertheless.
+    /// Logs a command whose content state or attributes no phone can decode, because they break the app's contract.
+    /// Does nothing if there is no such command. The command is sent nevertheless.
     func logContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }
         writeLog(

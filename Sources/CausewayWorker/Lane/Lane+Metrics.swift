@@ -156,7 +156,7 @@ extension Lane {
         let poolIndex = pool.metricIndex
         let hasUnfinishedPushes = gauges.inFlightPushCount > 0 || waitingPushCount(of: pool) > 0
         providerTokenUses[poolIndex]
-            .update(
+            .notePushes(
                 submittedPushCount: pool.apnsPool.statistics.submittedPushCount,
                 hasUnfinishedPushes: hasUnfinishedPushes,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
@@ -164,7 +164,7 @@ extension Lane {
             )
         guard providerTokenUses[poolIndex].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
         if hasUnfinishedPushes, gauges.providerTokenIssuedAtSeconds == nil,
-            let token = setup.pools[poolIndex].tokenSource.currentToken(unixSeconds: wallSeconds)
+            let token = setup.pools[poolIndex].tokenSource.provideToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the token that the
             // next connection will use.
@@ -219,8 +219,7 @@ extension Lane {
         setRecordsWaiting(.stream, to: waitingPushCount)
         setRecordsWaiting(.apns, to: inFlightPushCount)
         setRecordsWaiting(.result, to: delivery.unacknowledgedRecordCount)
-        // Nearly all records that are not counted above wait until they may be sent, or for an older command of their
-        // activity.
+        // Nearly all other records in progress wait until they may be sent, or for an older command of their activity.
         setRecordsWaiting(.pace, to: max(0, inProgressRecordCount - recordsWithKnownWaitCount))
     }
 

@@ -4,7 +4,8 @@ import Reactor
 
 /// Reports to the Kafka thread which offsets may be committed and which partitions are drained.
 extension Lane {
-    /// Reports each partition whose settled offsets have changed since the last report.
+    /// Reports each partition whose settled offsets have changed since the last report. If the ring becomes full, the
+    /// next call reports the rest.
     func reportOffsets() {
         var hasReported = false
         for entryIndex in partitions.entries.indices {
@@ -19,7 +20,8 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Reports each partition that is being revoked and has just been drained.
+    /// Reports each partition that is being revoked and has just been drained. If the ring becomes full, the next call
+    /// reports the rest.
     func reportDrainedPartitions() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isBeingRevoked {
@@ -32,8 +34,8 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Asks the Kafka thread to rewind partitions of the fan-out topic. Records that were dealt before this request
-    /// carry an older `rewindRequestCount`, so the lane discards them.
+    /// Asks the Kafka thread to rewind each partition of the fan-out topic for which the core for audiences requests
+    /// this. Records that were dealt before the request carry an older `rewindRequestCount`, so the lane discards them.
     func requestRewinds() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
@@ -51,8 +53,9 @@ extension Lane {
     ///
     /// A partition that is being revoked needs no request: its next owner, or its rereading, reads the record again.
     ///
-    /// - Returns: false if the record must wait in the lane: the ledger may soon have room (`isBlockedByOldRecord`), or
-    ///   the ring has no room for the request.
+    /// - Returns: whether the caller may discard the record, because it will be read again. False if the record must
+    ///   wait in the lane: the ledger may soon have room (`isBlockedByOldRecord`), or the ring has no room for the
+    ///   request.
     func requestRewindAfterPause(_ entryIndex: Int, to offset: Int64) -> Bool {
         guard !partitions[entryIndex].isBeingRevoked else { return true }
         guard isBlockedByOldRecord(partitions[entryIndex]) else { return false }

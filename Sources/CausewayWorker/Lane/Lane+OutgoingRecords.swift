@@ -42,7 +42,7 @@ extension Lane {
     }
 
     /// Exports the trace of a record that gets no result. For a record with a result, `produceResult` exports the
-    /// trace.
+    /// trace. Always returns `.queued`, because nothing is written to Kafka.
     private func exportTrace(of record: RecordIndex) -> QueueingResult {
         let view = delivery.view(record)
         if let trace = RecordTrace(view.trace),

@@ -32,6 +32,9 @@ extension Lane {
         } else if let committedOffset {
             restoreSettledOffsets(indexInCore, at: committedOffset, order)
         }
+        if order.topic == Intake.deferredTopicIndex {
+            delivery.awaitDeferredBacklog(indexInCore, from: committedOffset?.offset ?? 0, now: now)
+        }
         insert(order, indexInCore: indexInCore)
     }
 
@@ -55,7 +58,8 @@ extension Lane {
         )
     }
 
-    /// Lets the core skip the records that previous owners have settled above the committed offset.
+    /// Lets the core skip the records that previous owners have settled above the committed offset. If the metadata of
+    /// the committed offset cannot be used, logs this, and the core reads these records again.
     private func restoreSettledOffsets(_ indexInCore: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
         let skippedRecordCount = committedOffset.logEndOffset.flatMap { logEndOffset in
@@ -129,12 +133,15 @@ extension Lane {
                 loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
         partitions[entryIndex].logEndOffset = order.logEndOffset
+        if order.topic == Intake.deferredTopicIndex {
+            delivery.noteDeferredLogEnd(partitions[entryIndex].indexInCore, order.logEndOffset)
+        }
     }
 
     // MARK: - What the cores say about a partition
 
     func findProgress(of entry: LanePartitions.Entry) -> PartitionProgress? {
-        entry.isFanout ? audiences.progress(entry.indexInCore) : delivery.progress(entry.indexInCore)
+        entry.isFanout ? audiences.composeProgress(entry.indexInCore) : delivery.composeProgress(entry.indexInCore)
     }
 
     func findProgressRevision(of entry: LanePartitions.Entry) -> UInt64 {
@@ -161,8 +168,9 @@ extension Lane {
             : delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore)
     }
 
-    /// Whether a full ledger will probably stay full for long: its oldest record has been unsettled for
-    /// `LanePartitions.ledgerWaitMillisecondsMax`, or for an unknown time. If not, the next record waits in the lane.
+    /// Whether a full ledger will probably stay full for long: its oldest record has been unsettled for at least
+    /// `LanePartitions.ledgerWaitMillisecondsMax`, or it is unknown for how long. If this is false, the next record
+    /// waits in the lane.
     ///
     /// In a compacted topic, a few records may fill a ledger for milliseconds, because a ledger counts offsets. A
     /// rewind would take seconds.

@@ -89,7 +89,8 @@ extension Lane {
         writeLog(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
     }
 
-    /// Logs that too few of Redis' replicas acknowledge the writes, or that enough do again.
+    /// Logs that too few of Redis' replicas acknowledge the writes, and counts this as an error; or logs that enough do
+    /// again.
     func noteReplicaStatus(_ replicas: RedisReplicaStatus) {
         switch replicas {
         case .acknowledging:

@@ -7,8 +7,8 @@ import Logging
 import Observability
 import Reactor
 
-/// The shell around the cores of one thread. The cores decide about records, commands and pushes, and the lane carries
-/// this out (R1). The lane itself decides only about its own I/O, such as how often it iterates
+/// The shell around the two cores of one thread. The cores decide about records, commands and pushes, and the lane
+/// carries out their decisions (R1). The lane itself decides only about its own I/O, such as how often it iterates
 /// (`updateIterationIntervalMin`). It also tells the cores what only the shell knows, such as whether a pool permits
 /// retries (`RetryPermission`).
 ///
@@ -27,8 +27,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// stream that a response has freed is used only in the next iteration, so this time must be short: 20,000 pushes
     /// on one connection take 0.75 s, but 1.3 s with a wait of 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
-    /// How often the lane tells the Kafka thread which offsets it may commit: more often than the Kafka thread commits,
-    /// which is four times a second by default.
+    /// The time between two reports in which the lane tells the Kafka thread which offsets it may commit. It is shorter
+    /// than the time between two commits, which is 250 ms by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
 
     private enum TimerTag: UInt64 {
@@ -121,12 +121,13 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         )
         var configuration = setup.deliveryConfiguration
         // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must differ from
-        // the increment that SplitMix64 itself uses. Otherwise each lane would get the random numbers of its neighbour,
-        // shifted by one.
+        // the increment that SplitMix64 itself uses. If both were equal, each lane would get the random numbers of its
+        // neighbour, shifted by one.
         configuration.seed = setup.deliveryConfiguration.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.readMoment(of: loop))
         var audiencesConfiguration = setup.audiencesConfiguration
-        // Another seed than that of the other core. With the same seed, both would draw the same claims and `apns-id`s.
+        // The core for audiences needs another seed than `delivery`. With the same seed, both cores would draw the same
+        // claims and `apns-id`s.
         audiencesConfiguration.seed = ~configuration.seed
         audiences = Audiences(configuration: audiencesConfiguration)
         pools = setup.pools.enumerated().map { LanePool(metricIndex: $0, pool: $1, lane: self) }
@@ -204,8 +205,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
-    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs
-    /// a command among these records that breaks its app's contract, and a held command that could not be read.
+    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs,
+    /// if there is one, a command that breaks its app's contract, and a held command that could not be read.
     ///
     /// Orders come first: an assignment must begin before its first record is taken, and new settings apply to the
     /// records of the same iteration. The lag comes last, because it counts the records that are not taken yet.
@@ -243,8 +244,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         produceOutgoingAudienceRecords()
     }
 
-    /// Sets the timer for the time at which a core next has something to do. A timer that is too early is not moved: it
-    /// fires, and is set again at the end of that iteration. This costs less than moving it in each iteration.
+    /// Sets the timer for the time at which a core next has something to do. If the timer is already set for an earlier
+    /// time, it is not moved: it fires, and is set again at the end of that iteration. This costs less than moving it
+    /// in each iteration.
     private func armCoreTimer() {
         let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }

@@ -12,7 +12,7 @@ struct InboxEntry: BitwiseCopyable {
     /// of an earlier assignment of the same partition.
     var assignmentNumber: UInt32
     var partition: Int32
-    /// The approximate memory of the record.
+    /// The approximate memory of the record, which counts towards the byte limit of the inbox (`InboxByteLimiter`).
     var recordBytes: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
@@ -66,18 +66,20 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignmentNumber: UInt32 = 0
-    /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`).
+    /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`). -1 in all other
+    /// orders.
     var logEndOffset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
     /// what they wrote. For `release`: whether the lane gets the partition again at once, to process these records
     /// again.
     var rereadsSettledRecords = false
     /// For `release` after a rebalance: the offset below which all records of the partition are settled. It may be
-    /// above what the lane knows, because the Kafka thread commits the end of a log itself (R10).
+    /// above what the lane knows, because the Kafka thread commits the end of a log itself (R10). 0 in all other
+    /// orders.
     var settledEndOffset: Int64 = 0
     /// For `assign`: the offset and metadata that the group has committed; nil: none, or not known. With
-    /// `rereadsSettledRecords`: the records that were settled before the rereading, all below the offset, and those
-    /// above it that the metadata names. The thread that pops the order takes ownership.
+    /// `rereadsSettledRecords`, they say which records were settled before the rereading: all below the offset, and
+    /// those above it that the metadata names. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
@@ -120,7 +122,8 @@ struct DeliveryReport: BitwiseCopyable {
 /// Other tasks use the mailbox to pass to the lane reloaded settings, channels, and whether Redis has all members of
 /// audiences.
 final class LaneMailbox: Sendable {
-    /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions are paused.
+    /// The number of records that may wait for the lane. If the inbox is full for a while, the Kafka thread pauses the
+    /// lane's partitions.
     ///
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have room for
     /// such a run, because the other lanes get no records while this inbox is full. With room for 8,192 records, a
@@ -141,13 +144,13 @@ final class LaneMailbox: Sendable {
     /// How many outgoing records of the core `Audiences` may wait for Kafka's acknowledgement. The core itself keeps to
     /// this number, so that the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = Audiences.unacknowledgedRecordsMax
-    /// For each record of the lane, the ring of delivery reports gets this many bytes. They are twice the need, because
-    /// the ring's capacity is rounded up to a power of two.
+    /// How many bytes the ring of delivery reports gets for each record of the lane: twice the need, because the ring's
+    /// capacity is rounded up to a power of two.
     ///
     /// `MemoryBudget` counts the whole ring, although each page of its memory becomes resident only when it is first
     /// used.
     static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecordMax * MemoryLayout<DeliveryReport>.stride
-    /// The bytes that the core for audiences may need in the ring of delivery reports.
+    /// How many bytes the ring of delivery reports gets for the records of the core `Audiences`: also twice the need.
     static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
@@ -174,8 +177,8 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// Reports that one of the lane's pools works again. Then the Kafka thread at once reads the lane's records that
-    /// were deferred before.
+    /// Notes that one of the lane's pools works again, or perhaps does. The Kafka thread then at once reads the lane's
+    /// records that were deferred before this time. The caller must wake the Kafka thread.
     func notePoolRecovery(atWallMilliseconds wallMilliseconds: Int64) {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
@@ -220,7 +223,7 @@ struct LaneRings {
         deliveryReports = .passUnretained(mailbox.deliveryReports)
     }
 
-    // Both functions return whether the ring had room.
+    // Both `push` functions return whether the ring had room.
 
     func push(_ entry: InboxEntry) -> Bool { inbox._withUnsafeGuaranteedRef { $0.push(entry) } }
     func push(_ report: DeliveryReport) -> Bool { deliveryReports._withUnsafeGuaranteedRef { $0.push(report) } }

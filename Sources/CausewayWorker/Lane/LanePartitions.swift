@@ -16,7 +16,7 @@ struct LanePartitions {
         var reportedProgressRevision: UInt64 = 0
         /// The end of the partition's log, as the Kafka thread last reported; -1: not known yet.
         var logEndOffset: Int64 = -1
-        /// One above the last record that was given to the core; -1: no record yet.
+        /// One above the offset of the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
         /// Until when the lane assumes that the partition is far behind, while the backlog is unknown. Monotonic
         /// milliseconds.
@@ -37,7 +37,7 @@ struct LanePartitions {
     }
 
     /// How long a partition is paused before it is read again from a record for which its ledger had no room. The core
-    /// for audiences uses the same time for the fan-out topic.
+    /// for audiences uses the same time for the fan-out topic (`rewindIntervalMillisecondsMin`).
     static let ledgerPauseMilliseconds: Int64 = 5_000
     /// How long the oldest record of a full ledger may stay unsettled before the lane requests a rewind. Until then all
     /// other records of the lane wait, so the time is short. Tests shorten it.
@@ -45,7 +45,8 @@ struct LanePartitions {
 
     private(set) var entries: [Entry] = []
     var isAnyDeliveryPartitionBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
-    /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
+    /// The position of each partition in `entries`, ordered by partition, then by topic; -1: the lane does not have the
+    /// partition.
     private var entryIndices: [Int] = []
 
     private static func lookupIndex(_ topic: Int32, _ partition: Int32) -> Int {
@@ -71,6 +72,8 @@ struct LanePartitions {
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch. So
     /// for a short time this method returns `assumedRecordCount`, and after that 0. If this method returned 0 at once,
     /// a lane with a small backlog in each of many partitions would begin to send before it knows all these backlogs.
+    ///
+    /// - Returns: the number, and whether it is only `assumedRecordCount`.
     func countUntakenRecords(
         at entryIndex: Int,
         assumedRecordCount: Int64,

@@ -13,7 +13,8 @@ final class LanePool {
     let traffic: PoolTraffic
     /// The connections to APNs.
     let apnsPool: Pool
-    /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
+    /// Whether the pool has refused a push. The lane gives the pool no further push until the pool reports room
+    /// (`poolHasRoom`).
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
     fileprivate var probeOrder = ProbeOrder()
@@ -45,7 +46,10 @@ final class LanePool {
         retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
     }
 
-    /// Returns whether the pool took the push. If not, the pool is full, and the caller tells the push's core.
+    /// Gives a push to the pool. If the pool refuses it, marks the pool as full, and the caller must tell the push's
+    /// core.
+    ///
+    /// - Returns: whether the pool took the push.
     fileprivate func submit(_ request: borrowing PushRequest, now: Moment) -> Bool {
         guard apnsPool.submit(request) else {
             isFull = true
@@ -56,7 +60,8 @@ final class LanePool {
     }
 }
 
-/// Passes each response of a pool to the core that sent the push, and the pool's events to the log.
+/// Passes each response of a pool to the core that sent the push, and the pool's events to the log. Also counts
+/// responses, and notes what they say about the pool.
 private final class LanePoolResponseHandler: PushHandler {
     private let metricIndex: Int
     private let name: String
@@ -205,12 +210,12 @@ extension Lane {
         }
     }
 
-    /// Returns whether a push was sent.
+    /// Gives the pool the waiting pushes of audiences, until the pool refuses one. Returns whether the pool took any.
     private func performAudiencePushes(of pool: LanePool, traffic: PoolTraffic) -> Bool {
         let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
         let pushesInFlightMax = Audiences.pushesInFlightMax(
             streamCount: streamCount,
-            // The starts that wait in a pool that probes leave the probe to the audiences.
+            // While a pool probes, the audiences may send the probe although starts wait, so these starts do not count.
             areSingleCommandsWaiting: !pool.isProbing && waitingPushCount(of: pool) > 0
         )
         var hasSent = false
@@ -231,7 +236,7 @@ extension Lane {
         return hasSent
     }
 
-    /// Returns whether the pool took the push.
+    /// Gives this push to the pool. Returns whether the pool took it.
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
         pool.submit(
             PushRequest(
@@ -248,7 +253,7 @@ extension Lane {
         )
     }
 
-    /// Returns whether the pool took the push of this record.
+    /// Gives the push of this record to the pool. Returns whether the pool took it.
     private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
         return pool.submit(

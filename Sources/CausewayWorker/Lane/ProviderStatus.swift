@@ -4,8 +4,8 @@ import Delivery
 /// must write this to `WorkerCondition`.
 ///
 /// All lanes share one `WorkerCondition` under one lock, and the last write decides for the whole worker. A lane writes
-/// a changed status at once. It also repeats an unchanged status, but seldom: otherwise the last write could be an old
-/// one, of a lane that no longer has traffic.
+/// a changed status at once. It also repeats an unchanged status, but seldom. Without the repetition, the last write
+/// could be an old one, of a lane that no longer has traffic.
 struct ProviderStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionIntervalMilliseconds: Int64 = 10_000

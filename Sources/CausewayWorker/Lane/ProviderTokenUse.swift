@@ -16,7 +16,7 @@ struct ProviderTokenUse {
     ///   - submittedPushCount: all pushes that the pool has taken since the start.
     ///   - hasUnfinishedPushes: whether pushes wait for a connection or for their response.
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; nil if there is no connection.
-    mutating func update(
+    mutating func notePushes(
         submittedPushCount: UInt64,
         hasUnfinishedPushes: Bool,
         issuedAtSeconds: Int64?,

@@ -3,8 +3,8 @@ import Observability
 
 /// W3C Trace Context in the headers of a record: `traceparent` and `tracestate`.
 extension RecordTrace {
-    /// Reads the trace context from a record's headers. Returns nil if `traceparent` is missing or malformed.
-    /// Uses the last header of a name that occurs more than once.
+    /// Reads the trace context from a record's headers. Returns nil if `traceparent` is missing or malformed. Ignores a
+    /// malformed `tracestate`. If a name occurs more than once, uses its last header.
     init?(_ headers: MessageHeaders) {
         guard let text = headers.lastValue(named: "traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)

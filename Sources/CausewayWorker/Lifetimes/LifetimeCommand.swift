@@ -11,7 +11,7 @@ struct LifetimeCommand: Equatable {
     let isRestart: Bool
     /// Whether the new start shows an older state, because the newest update that Redis keeps is damaged. The keeper
     /// must overwrite this update before it produces the start: Redis accepts no start whose state is older than the
-    /// kept update.
+    /// kept update (`lifetime.lua`).
     let isUpdateDamaged: Bool
 
     /// How long an activity waits for its restart if the kept start or newest update has a format that this worker does
@@ -33,7 +33,7 @@ struct LifetimeCommand: Equatable {
         case unknownFormatForTooLong = "for eight hours, no worker could read the start and the newest update in Redis"
     }
 
-    /// Makes the command that a claim asks for.
+    /// Makes the command that a claim asks for. Throws the reason if this worker makes no command.
     ///
     /// - Parameter commandsForRestart: has no effect if the claim asks for an end.
     init(

@@ -22,7 +22,8 @@ struct LifetimeCommandBatch {
                 if command.isUpdateDamaged { claimsWithDamagedUpdate.append((claim, commandsForRestart)) }
                 commands.append(command)
             } catch {
-                // An entry of unknown format stays in the timetable, because a worker of a newer version can read it.
+                // If only the format of the kept records is unknown, the activity stays in the timetable, because a
+                // worker of a newer version can read them.
                 if error != .unknownFormat { obstacles.append((claim, error)) }
             }
         }

@@ -11,10 +11,10 @@ final class LifetimeCommandProducer {
 
     func close() { producer.close() }
 
-    /// Produces commands and waits until all are acknowledged.
+    /// Produces commands, and waits for Kafka's acknowledgements of all of them.
     ///
-    /// - Throws: an error if any command is not acknowledged. Kafka may still have written some or all of the
-    ///   commands.
+    /// - Throws: an error if any command is not acknowledged within 15 s, or before the task is cancelled. Kafka may
+    ///   still have written some or all of the commands.
     func produce(_ commands: [LifetimeCommand]) throws(KafkaError) {
         try producer.produce(commands.map { ($0.key, $0.value) })
     }

@@ -6,8 +6,8 @@ import Logging
 import Observability
 import Redis
 
-/// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims the due
-/// activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
+/// Ends activities whose lifetime is over, and starts them again if their policy says so. Claims the due activities in
+/// Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
 /// Each worker has one keeper. Until an activity's claim ends, no other worker claims the activity, unless Redis loses
 /// the claim. A claimed activity stays in its timetable, so that another worker claims it again if this worker dies.
@@ -16,11 +16,11 @@ import Redis
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
-    /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
-    /// for APNs for hours: the growing claims limit the number of these commands.
+    /// long as the one before, up to 32 times this length (`SharedHashes.claimEntries`). Each claim writes another
+    /// command, and a command may wait for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimDurationMilliseconds: Int64 = 20_000
-    /// The maximum time from the end of a claim until a worker has claimed the activity again and knows whether Kafka
-    /// takes its command.
+    /// An upper estimate of the time from the end of a claim until a worker has claimed the activity again and knows
+    /// whether Kafka takes its command.
     private static let nextAttemptDuration = Duration.seconds(60)
     /// The maximum age of an activity that workers still claim. The age counts from the activity's start or, if no
     /// start is known, from the earliest time at which a record showed that the activity was alive. Workers claim the
@@ -28,15 +28,16 @@ actor LifetimeKeeper {
     /// because iOS has ended the activity and removed it from the Lock Screen. They also forget a restart that could
     /// not be sent within this time.
     static let activityAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The maximum number of activities that one poll claims from one timetable.
+    /// The maximum number of activities that one poll claims from one timetable. Further due activities wait for the
+    /// next poll, or for another worker.
     static let claimsMax = 128
     /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
     /// the worker does not claim activities of unknown apps.
     static let dueEntriesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`, so that an
-    /// activity that has entered the timetable before that position waits only a few seconds.
+    /// activity that enters the timetable before the position in `nextRanks` waits only a few seconds.
     private static let pollsPerTimetableFrontRead = 8
-    /// The maximum number of unknown apps that the worker logs.
+    /// The maximum number of unknown apps that the worker logs, and keeps in `loggedUnknownApps`. (R4)
     private static let loggedUnknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
@@ -48,13 +49,15 @@ actor LifetimeKeeper {
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedLimitedLog
-    /// The time at which each activity whose command could not be produced has been tried again, by some worker: its
-    /// claim has ended, and ``nextAttemptDuration`` has passed. Until this time, a poll that succeeds does not show
-    /// that Kafka takes commands: no worker can claim these activities again, so there may be nothing to produce.
+    /// From this time on, all activities whose commands could not be produced have been tried again by some worker:
+    /// their claims have ended, and ``nextAttemptDuration`` has passed. Before this time, a poll may succeed only
+    /// because these claims still last, so that it has nothing to produce. Such a poll does not show that Kafka takes
+    /// commands again.
     private var failedClaimsRetriedBy = ContinuousClock.now
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
-    /// The timetable with which each poll begins. Moves on if Kafka did not take the commands of a timetable.
+    /// The number of the timetable with which each poll begins. If Kafka responds but does not take the commands of a
+    /// timetable, the next poll begins with the timetable after it.
     private var firstTimetableNumber = 0
     private var pollCount = 0
     private var loggedUnknownApps: Set<[UInt8]> = []
@@ -73,11 +76,12 @@ actor LifetimeKeeper {
         self.log = log
     }
 
-    /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled.
+    /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled. Does
+    /// nothing while no policy limits a lifetime.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock: no event says that an activity is due, because another worker may have added it to the
-            // timetable.
+            // Poll at fixed intervals: no event says that an activity is due, because another worker may have added it
+            // to the timetable.
             try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled, status.hasLifetimeLimits else { continue }
             poll()
@@ -85,7 +89,8 @@ actor LifetimeKeeper {
         producer.close()
     }
 
-    /// Polls all timetables once. Blocks for several round trips.
+    /// Claims the due activities of all timetables once, and produces their commands. After an error of Kafka, leaves
+    /// out the remaining timetables. Blocks for several round trips.
     func poll(now: ContinuousClock.Instant = ContinuousClock.now) {
         pollCount += 1
         var timetableActivityCount = 0
@@ -122,9 +127,10 @@ actor LifetimeKeeper {
         status.isFailing = true
     }
 
-    /// Produces the commands for the due activities of a timetable.
+    /// Claims the due activities of a timetable, and produces their commands. Removes those activities from the
+    /// timetable for which no worker can make a command.
     ///
-    /// - Returns: the number of activities in the timetable.
+    /// - Returns: the number of activities that are still in the timetable.
     private func produceDueCommands(_ timetableNumber: Int, now: ContinuousClock.Instant) throws -> Int {
         let (namesToClaim, timetableEntryCount) = try readDueActivities(of: timetableNumber)
         guard !namesToClaim.isEmpty else { return timetableEntryCount }
@@ -146,8 +152,8 @@ actor LifetimeKeeper {
         return claimedEntries.timetableEntryCount - batch.obstacles.count
     }
 
-    /// Produces a command for each claim for which one can be made. The caller must remove the activities of
-    /// `LifetimeCommandBatch.obstacles` from the timetable.
+    /// Produces a command for each claim for which one can be made. First replaces damaged updates in Redis. The caller
+    /// must remove the activities of `LifetimeCommandBatch.obstacles` from the timetable.
     private func produceCommands(
         for claimedEntries: SharedHashes.ClaimedEntries,
         in timetableNumber: Int
@@ -173,7 +179,8 @@ actor LifetimeKeeper {
         return .milliseconds(firstClaimDurationMilliseconds << Int64(earlierClaimCount))
     }
 
-    /// Reads the next due activities of a timetable, and logs the apps among them that this worker does not know.
+    /// Reads the next due activities of a timetable, notes where the next read begins, and logs the apps among them
+    /// that this worker does not know.
     ///
     /// - Returns: the names of the activities that this worker claims, and the number of activities in the timetable.
     private func readDueActivities(
@@ -210,8 +217,9 @@ actor LifetimeKeeper {
         log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
-    /// Removes an activity from its timetable, because no command can be made for it. If the activity stayed,
-    /// it would be claimed again and again until it is too old.
+    /// Removes an activity from its timetable, because no command can be made for it. If the activity stayed, it would
+    /// be claimed again and again until it is too old. Logs the removal. Does nothing if the entry has changed since
+    /// the claim.
     private func removeFromTimetable(
         _ claim: SharedHashes.Claim,
         _ obstacle: LifetimeCommand.Obstacle,

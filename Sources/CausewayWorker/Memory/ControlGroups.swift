@@ -9,29 +9,29 @@ struct ControlGroups {
     /// The file that names the process's groups.
     var processGroupsFile = "/proc/self/cgroup"
 
-    /// The longest file that is read here.
+    /// The maximum size of a file that is read here. The kernel's files are much smaller.
     static let fileBytesMax = 65_536
     /// The deepest nesting of groups that is read. No real system nests so deep.
     private static let depthMax = 64
 
-    /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
-    /// first.
+    /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost first.
+    /// Leaves out the groups without this file.
     func readVersion2Files(_ file: String) -> [String] {
         guard let path = readControlGroupPath(afterPrefix: "0::") else { return [] }
         return readFiles(file, below: version2Root, path)
     }
 
-    /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
-    /// innermost first.
+    /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group, innermost
+    /// first. Leaves out the groups without this file.
     func readVersion1MemoryFiles(_ file: String) -> [String] {
         let lines = Self.readText(processGroupsFile)?.split(separator: "\n") ?? []
         // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
-        let path = lines.compactMap { line -> Substring? in
+        let paths = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
             return parts[2].hasPrefix("/") ? parts[2].dropFirst() : nil
         }
-        return path.first.map { readFiles(file, below: version1MemoryRoot, $0) } ?? []
+        return paths.first.map { readFiles(file, below: version1MemoryRoot, $0) } ?? []
     }
 
     private func readControlGroupPath(afterPrefix prefix: String) -> Substring? {

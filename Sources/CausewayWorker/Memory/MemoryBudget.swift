@@ -11,13 +11,13 @@ import Observability
 /// A backlog of any size fits. A lane that has used up its bytes takes no more records. Its inbox then fills, and the
 /// Kafka thread pauses its partitions.
 ///
-/// A lane's tables of audiences, such as that of parked members, have limits that follow from their part
+/// A lane's tables of audiences, such as that of parked members, have limits that follow from their part of the memory
 /// (`AudiencesConfiguration.limitTableBytes`).
 ///
 /// The memory of partitions is in no part, because nearly always it is small: 2 to 10 KiB for each partition of a lane,
-/// so at most 30 MiB for 3,000 partitions, also after a takeover. Only a partition with a record that stays unsettled
-/// while later ones settle needs more: one or two bits for each of these later records, at most 256 KiB.
-/// (`PartitionLedger`)
+/// so at most 30 MiB for 3,000 partitions, even if this worker gets all of them. Only a partition with a record that
+/// stays unsettled while later ones settle needs more: one or two bits for each of these later records, at most 256
+/// KiB. (`PartitionLedger`)
 struct MemoryBudget: Equatable {
     /// The least memory that is assumed for a process without a limit: enough for four lanes with about 43,000 commands
     /// each.
@@ -28,11 +28,11 @@ struct MemoryBudget: Equatable {
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let fixedBytesOfProcess: Int64 = 48 << 20
-    /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis connection with
-    /// the calls in flight.
+    /// The fixed memory of each lane: its stack, its share of the allocators' own memory, its rings, and its Redis
+    /// connection with the calls in flight.
     static let fixedBytesPerLane: Int64 = 6 << 20
-    /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the output buffer, of which a
-    /// stream keeps at most 128 KiB.
+    /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the output buffer, which keeps at
+    /// most 128 KiB while it is empty (`OutputBuffer`).
     static let fixedBytesPerConnection: Int64 = 192 << 10
     /// The memory that a connection allocates for each push that it may have in flight: the push's slot with room for
     /// the response's body, and two entries of the table of streams.
@@ -41,15 +41,16 @@ struct MemoryBudget: Equatable {
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
     /// The most compressed bytes in one response of a broker. librdkafka decompresses a whole response at once, and
-    /// checks its queue's limits only before it requests the next one. So a response takes many times its size: records
-    /// like a football match's updates are 13 times as large as their batches (lz4), or 25 times (zstd). librdkafka
-    /// allows no value below `message.max.bytes`, 1,000,000 by default. A broker returns the first batch even if it is
-    /// larger.
+    /// checks its queue's limits only before it requests the next one. So a response needs memory of many times its
+    /// size: records like a football match's updates are 13 times as large as their batches (lz4), or 25 times (zstd).
+    /// librdkafka allows no value below `message.max.bytes`, 1,000,000 by default. A broker returns the first batch of
+    /// a response even if the batch is larger than this limit.
     static let fetchResponseBytesMax: Int64 = 1 << 20
-    /// The most compressed bytes of one partition in a response. So a response has records of several partitions.
+    /// The most compressed bytes of one partition in a response. So a response has room for records of several
+    /// partitions.
     static let fetchPartitionBytesMax: Int64 = 256 << 10
-    /// The most memory that is reserved for fetches under way: decompressed responses of three brokers, at a usual
-    /// ratio of compression.
+    /// The most memory that is reserved for fetches under way: decompressed responses of three brokers, each ten times
+    /// as large as its compressed bytes.
     private static let fetchBytesMax: Int64 = 3 * 10 * fetchResponseBytesMax
 
     let totalBytes: Int64
@@ -59,7 +60,7 @@ struct MemoryBudget: Equatable {
     let connectionsBytes: Int64
     /// The memory of fetched records that the Kafka thread has not given to a lane yet.
     let consumerQueueBytes: Int64
-    /// The memory of fetches under way, decompressed.
+    /// The memory of the brokers' responses to fetches under way, decompressed.
     let fetchBytes: Int64
     /// The memory of outgoing records, such as results, that Kafka has not acknowledged.
     let producerQueueBytes: Int64
@@ -78,10 +79,12 @@ struct MemoryBudget: Equatable {
     /// For each lane: the memory of its records, bodies and activities.
     let deliveryBytesPerLane: Int64
 
-    /// The least memory with which a lane can work: of the tables of audiences, and of the rest.
+    /// The least memory for a lane's tables of audiences, and for its records, bodies and activities. With less memory,
+    /// a lane cannot work.
     private static let audienceTableBytesPerLaneMin: Int64 = 2 << 20
     private static let deliveryBytesPerLaneMin: Int64 = 2 << 20
-    /// The tables of audiences get at most this part of what is left for a lane, and no more than full tables need.
+    /// The tables of audiences get a quarter of what is left for a lane, but at least `audienceTableBytesPerLaneMin`,
+    /// and no more than full tables need.
     private static let audienceTablesDivisor: Int64 = 4
 
     /// - Parameters:
@@ -198,9 +201,9 @@ struct MemoryBudget: Equatable {
     /// Returns the bytes for pages, at most half of the lane's audience memory.
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytesPerLane / 2)) }
 
-    /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
-    /// memory, and `additionalFanoutRecordBytesPerLane`. Half of the audience memory is for pages, and the last quarter
-    /// for the bodies and texts of the fan-out records.
+    /// Returns how many fan-out records a lane may have: as many as fit, at most `configured`, but never fewer than 64.
+    /// Their fixed-size parts get a quarter of the lane's audience memory, and `additionalFanoutRecordBytesPerLane`.
+    /// Half of the audience memory is for pages, and the last quarter for the bodies and texts of the fan-out records.
     func fanoutRecordsMax(configured: Int) -> Int {
         let bytes = Int(audienceBytesPerLane / 4 + additionalFanoutRecordBytesPerLane)
         return max(64, min(configured, bytes / Audiences.bytesPerFanoutRecord))
@@ -249,9 +252,9 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The number of records of a lane that ``computePlannedMebibytes`` plans memory for. A
-    /// lane can read ahead in a backlog of this many activities, and send only the newest state of each. With less
-    /// room, it also sends older states.
+    /// The number of records of a lane that ``computePlannedMebibytes`` plans memory for. A lane can read ahead in a
+    /// backlog of this many activities, and send only the newest state of each. With less room, it also sends older
+    /// states.
     static let plannedRecordsPerLane = 65_536
     /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of two.
     private static let blockBytesPerRecord = 1_024
@@ -267,9 +270,9 @@ extension MemoryBudget {
     ) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
-            let total = (mebibytes << 20) / 100 * usableControlGroupPercent
+            let totalBytes = (mebibytes << 20) / 100 * usableControlGroupPercent
             if let budget = try? MemoryBudget(
-                totalBytes: total,
+                totalBytes: totalBytes,
                 laneCount: laneCount,
                 connectionsMax: connectionsMax,
                 appCount: appCount,
@@ -286,7 +289,8 @@ extension MemoryBudget {
 }
 
 extension MemoryBudget: CustomStringConvertible {
-    /// A summary for the log: all memory, the memory for the records of each lane, and that for its audiences.
+    /// A summary for the log: all memory, and for each lane the memory for its records and the memory for its
+    /// audiences.
     var description: String {
         let audienceBytes =
             audienceBytesPerLane + additionalFanoutRecordBytesPerLane + additionalPageBytesPerLane
@@ -298,7 +302,7 @@ extension MemoryBudget: CustomStringConvertible {
     }
 }
 
-/// The error of a worker with too little memory for its number of lanes.
+/// The error of a worker with too little memory for its numbers of lanes and connections.
 struct MemoryBudgetError: Error, CustomStringConvertible {
     let totalBytes: Int64
     let laneCount: Int

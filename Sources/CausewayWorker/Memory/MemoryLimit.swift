@@ -2,7 +2,7 @@
 struct MemoryLimit {
     var controlGroups = ControlGroups()
 
-    /// In cgroup version 1, this number or a larger one means that there is no limit. The kernel shows
+    /// In cgroup version 1, this number or a larger one means that there is no limit. Without a limit, the kernel shows
     /// 9,223,372,036,854,771,712.
     private static let unlimitedBytesMin: Int64 = 1 << 60
 

@@ -1,7 +1,7 @@
 import Dispatch
 
 /// Runs the jobs of an actor that blocks, one after another, outside Swift's thread pool. The pool has only as many
-/// threads as processors, so a job must not block them.
+/// threads as processors, so no job may block one of them.
 final class BlockingExecutor: SerialExecutor {
     private let queue: DispatchQueue
 

@@ -8,8 +8,8 @@ import Observability
 ///
 /// The source first tries the new key, and uses it only if APNs accepts it. This type logs the result.
 struct KeyFileWatcher {
-    /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a
-    /// minute to write a changed secret to its file.
+    /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a minute to
+    /// write a changed secret to its file.
     static let pollInterval = Duration.seconds(2)
 
     private struct WatchedKey {
@@ -35,7 +35,7 @@ struct KeyFileWatcher {
     private let metricRegistry: MetricRegistry
     private let log: SharedLimitedLog
 
-    /// - Parameter sources: each source, by the key that it was made with.
+    /// - Parameter sources: the source of provider tokens for each configured key.
     init(
         _ sources: [ConfiguredSigningKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],
@@ -84,15 +84,17 @@ struct KeyFileWatcher {
         publishRejectedKeys()
     }
 
-    /// Publishes the apps with at least one rejected key. An app may have two keys, one for each environment.
+    /// Publishes which apps have a rejected key, if this has changed. An app may have two keys, one for each
+    /// environment.
     private func publishRejectedKeys() {
         let apps = watchedKeys.reduce(into: Set<Int>()) { if $1.isRejected { $0.formUnion($1.appIndices) } }
         guard apps != metricRegistry.condition.current.appIndicesWithRejectedKey else { return }
         metricRegistry.condition.change { $0.appIndicesWithRejectedKey = apps }
     }
 
-    /// Offers a key that was read from the file to the key's source. If the source already has this key and no other,
-    /// only reports that the key is in use.
+    /// Offers a key that was read from the key file to the key's source. If the source already has this key and no
+    /// other, only reports that the key is in use. If the key's id cannot be read, or the source does not take the key,
+    /// reports that the files cannot be used.
     private func offer(_ key: SigningKey, to watchedKey: inout WatchedKey) {
         watchedKey.lastTriedIdentifier = nil
         do {

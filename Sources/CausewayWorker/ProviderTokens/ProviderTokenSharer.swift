@@ -14,7 +14,7 @@ actor ProviderTokenSharer {
     static let pollInterval = Duration.seconds(5)
     /// The time between two polls while pushes or the trial of a new key wait for a shared token.
     static let awaitedTokenPollInterval = Duration.seconds(1)
-    /// The time between two polls while another process is signing.
+    /// The time between two polls at the start of this worker, while another worker signs a token.
     static let signingPollInterval = Duration.milliseconds(200)
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If that
     /// worker dies, another worker signs after this time.
@@ -50,18 +50,19 @@ actor ProviderTokenSharer {
         for source in sources { source.beginSharing() }
     }
 
-    /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for
-    /// its token. If Redis fails, does not wait.
+    /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for its
+    /// token. If Redis fails, does not wait.
     func awaitFirstTokens() async {
         for _ in 0..<Self.pollsBeforeFirstPushMax {
             poll()
-            if isFailing || sources.allSatisfy({ $0.keyAndIssueTimes.tokenInUseIssuedAtSeconds != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.keyAndIssueTimes.tokenIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.signingPollInterval)
         }
     }
 
-    /// Checks the tokens once every `pollInterval`, or every `awaitedTokenPollInterval` while something waits for a
-    /// token, until the task is cancelled. So this worker soon uses a token that another worker has signed.
+    /// Checks the tokens once every `pollInterval`, or every `awaitedTokenPollInterval` while pushes or the trial of a
+    /// new key wait for a token, until the task is cancelled. So this worker soon uses a token that another worker has
+    /// signed.
     func run() async {
         var pollDue = ContinuousClock.now + Self.pollInterval
         while !Task.isCancelled {
@@ -74,8 +75,8 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Takes a newer token of each key from Redis. If a new token is due and this worker may sign, signs it instead.
-    /// Blocks for several round trips.
+    /// Takes a newer token of each key from Redis. If a new token is due and this worker may sign, signs it instead. An
+    /// error of Redis ends the poll, and the sources learn that sharing is interrupted. Blocks for several round trips.
     func poll() {
         do {
             for source in sources {
@@ -96,16 +97,14 @@ actor ProviderTokenSharer {
     /// Takes the newer token of one key from Redis, signs a new one, or keeps the token in use.
     private func adoptOrSign(
         _ source: ProviderTokenSource,
-        _ keyAndIssueTimes: (
-            keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?
-        )
+        _ keyAndIssueTimes: ProviderTokenSource.KeyAndIssueTimes
     ) throws(RedisError) {
         let unixSeconds = wallClock.wallMilliseconds / 1_000
         let name = "\(source.teamId)/\(keyAndIssueTimes.keyId)"
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(
                 storedToken,
-                tokenInUseIssuedAtSeconds: keyAndIssueTimes.tokenInUseIssuedAtSeconds,
+                tokenIssuedAtSeconds: keyAndIssueTimes.tokenIssuedAtSeconds,
                 refusedTokenIssuedAtSeconds: keyAndIssueTimes.refusedTokenIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
@@ -114,13 +113,13 @@ actor ProviderTokenSharer {
         var nextAction = decideAction(storedToken)
         if nextAction == .renew {
             if try tokenStore.acquireLease(name, leaseMilliseconds: Self.leaseMilliseconds) {
-                // Read again, because another worker may have signed before this one got the lease.
+                // Read the stored token again, because another worker may have signed before this one got the lease.
                 storedToken = try readStoredToken(name)
                 nextAction = decideAction(storedToken)
             } else {
                 nextAction = ProviderTokenRenewal.nextActionWithoutLease(
                     storedToken,
-                    tokenInUseIssuedAtSeconds: keyAndIssueTimes.tokenInUseIssuedAtSeconds,
+                    tokenIssuedAtSeconds: keyAndIssueTimes.tokenIssuedAtSeconds,
                     refusedTokenIssuedAtSeconds: keyAndIssueTimes.refusedTokenIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )

@@ -21,18 +21,20 @@ enum CommitMetadata {
 
     static func hasUnmarkedNote(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
 
-    /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
-    /// commit says so, or the group coordinator has not said what was committed.
+    /// Whether a partition may lack marks at its assignment, for one of three reasons: the group has settled none of
+    /// its records yet, the last commit has the note, or the group coordinator has not said what was committed.
     ///
-    /// Known issue (K9): in a cluster, commits lose the note when all primaries that replied have marks. A primary that
-    /// was unreachable then has no marks, and later seems to have lost them.
+    /// Known issue (K9): in a cluster, commits have no note any more when all primaries that replied have marks. A
+    /// primary that was unreachable then has no marks, and later seems to have lost them.
     ///
     /// - Parameters:
-    ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.
+    ///   - startPosition: where reading begins; nil if it is unknown, or if librdkafka chooses it, as with
+    ///     `auto.offset.reset: latest`.
     ///   - committedOffset: what the group had committed; nil if it had committed nothing, or if this is unknown.
     static func mayLackMarks(startPosition: SeekPosition?, committedOffset: CommittedOffset?) -> Bool {
         switch startPosition {
-        // At offset 0, too, a commit that names settled records has the note if the marks may be missing.
+        // At offset 0, metadata without the note names settled records. A worker commits such metadata only if the
+        // marks are written, or if the note had no room.
         case .beginning, .offset(0): committedOffset.map { hasUnmarkedNote($0.metadata) || $0.metadata.isEmpty } ?? true
         case nil where committedOffset == nil: true
         default: committedOffset.map { hasUnmarkedNote($0.metadata) } ?? false

@@ -24,7 +24,7 @@ struct MemberCompleteness {
         case waitIsOver(isFirstReport: Bool)
     }
 
-    /// Notes what one poll found.
+    /// Notes what one poll found, and returns whether members are missing.
     ///
     /// - Parameters:
     ///   - primaries: for each primary that replied, its run id and the marks of all partitions of the registrations

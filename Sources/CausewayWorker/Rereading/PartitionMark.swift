@@ -5,14 +5,15 @@
 /// snapshot or an append-only file that has the mark also has what those records wrote. If the primary loses data, the
 /// mark is lost too, or has an older offset again.
 ///
-/// The text form is the run id, the offset and the rereading's identifier, with `-` for a missing one.
+/// The text form is the run id, the offset and the rereading's identifier, separated by spaces, with `-` for a missing
+/// one.
 struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not report one.
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
     /// The rereading that brings back what the primary lacks, and that begins at `storedEndOffset` or before. Nil: the
-    /// primary lacks nothing. Such a mark is called complete.
+    /// primary lacks nothing, and the mark is called complete.
     var rereadingIdentifier: UInt64?
 
     init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
@@ -49,7 +50,7 @@ struct PartitionMark: Equatable {
     }
 }
 
-/// The state of one of this worker's partitions, as the Kafka thread publishes it for ``StoreWatch``.
+/// What the Kafka thread publishes for ``StoreWatch`` about one of this worker's partitions.
 struct PartitionRereadingStatus: Equatable, Sendable {
     /// The index of the topic in the consumer's list.
     var topic: Int32
@@ -61,7 +62,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     /// All records below this offset are settled. A rereading does not lower this offset: the records that it reads
     /// again were settled before.
     var settledEndOffset: Int64
-    /// The last rereading that has begun, and whether it is complete.
+    /// The last rereading that has begun or, within `StoreWatch`, was requested, and whether it is complete; nil: none.
     var rereading: (identifier: UInt64, isComplete: Bool)?
     /// Whether the partition has perhaps no marks yet (``CommitMetadata``).
     var isUnmarked = false
@@ -81,23 +82,23 @@ struct PartitionRereadingStatus: Equatable, Sendable {
 }
 
 /// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes the
-/// marks. The values of the cases are indices of primaries. (R24)
+/// marks. The arrays in the cases have indices of primaries. (R24)
 enum MarkAction: Equatable {
     /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
     case nothing
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
-    /// Write marks with the settled offset to these primaries, because their present marks are above it. The comment in
-    /// ``next(for:primaries:isFirstCheck:)`` gives the causes.
+    /// Write marks with the settled offset to these primaries, because their present marks are above it: the topic was
+    /// created again, or the previous owner settled more than it committed.
     case lower([Int])
     /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, and
     /// the last commit named no settled record, so the consumer group has probably settled none before.
     case writeFirstMarks([Int])
-    /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
+    /// Read the partition again from offset `from` (nil: from the first record that is recent enough), because these
     /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of these primaries has lost
     /// its mark, and so probably all its data.
     case reread([Int], from: Int64?, isPrimaryEmptied: Bool)
-    /// Write complete marks to these primaries, because they have everything again.
+    /// Write complete marks to these primaries, because the rereading has brought back what they lacked.
     case complete([Int])
 
     /// Returns what to do about the marks of one partition.
@@ -113,15 +114,16 @@ enum MarkAction: Equatable {
         let ownRereadingIdentifier = status.rereading?.identifier
         let primariesLackingRecords = primaries.indices.filter { lacksRecords(primaries[$0], ownRereadingIdentifier) }
         if !primariesLackingRecords.isEmpty {
-            // A new consumer group begins at a partition's first record, so there is nothing to read again. If
-            // Redis loses data in the group's first tenths of a second, before these first marks, no worker
-            // notices the loss.
+            // A new consumer group begins at a partition's first record, so there is nothing to read again. If Redis
+            // loses data in the group's first tenths of a second, before the first marks are written, no worker notices
+            // the loss.
             if isFirstCheck, status.rereading == nil, status.startOffset == 0, !status.hasSettledRecordsAtStart,
                 primariesLackingRecords.allSatisfy({ primaries[$0].mark == nil })
             {
                 return .writeFirstMarks(primariesLackingRecords)
             }
-            // The new rereading replaces the present one, so it also brings back what the present one would.
+            // The new rereading replaces the present one, so it must also bring back what the primaries of the present
+            // one lack.
             let rereadPrimaries = primaries.indices.filter {
                 primariesLackingRecords.contains($0) || primaries[$0].mark?.rereadingIdentifier != nil
             }

@@ -28,12 +28,14 @@ enum RereadingStart {
     /// the other replicas have responded to it. Or it is wrong: the topic was created again, or Kafka has lost the
     /// log's last records. Then fetching stops.
     enum SettledOffsetAboveLogEnd {
-        /// The worker cannot decide yet, so it must ask again. It found this end of the log less than
-        /// ``waitMilliseconds`` ago, and fetching may not have stopped yet.
+        /// The worker cannot decide yet, so it must ask the brokers again. It first found the settled offset above the
+        /// log's end less than ``waitMilliseconds`` ago, and fetching may still stop.
         case isNew
-        /// Fetching has stopped, or no fetch has shown a log that reaches the settled offset.
+        /// Fetching has stopped. Or it has continued for ``waitMilliseconds`` but, according to the last fetch, the log
+        /// ends below the settled offset.
         case isWrong
-        /// A fetch has shown a log that reaches the settled offset, and the partition is still fetched.
+        /// Fetching has continued for ``waitMilliseconds`` and, according to the last fetch, the log reaches the
+        /// settled offset.
         case isRight
 
         /// How long the worker waits for fetching to stop, after it has first found the settled offset above the log's
@@ -61,12 +63,12 @@ enum RereadingStart {
         }
     }
 
-    /// Returns where a rereading begins: at the first record that Redis may lack, but not before the log's first
-    /// record, and only with records that are recent enough. Nil if there is no such record. A failure if the partition
-    /// must stay stopped until an operator sets another offset.
+    /// Returns where a rereading begins: at the first record whose writes Redis may lack, but not before the log's
+    /// first record, and only with records that are recent enough. Nil if there is no such record. A failure if the
+    /// worker must ask the brokers again, or if the partition must stay stopped until an operator sets another offset.
     ///
     /// - Parameters:
-    ///   - firstMissingOffset: as in ``RereadingRequest``.
+    ///   - firstMissingOffset: the offset of the first record whose writes Redis may lack; nil: this may be any record.
     ///   - logOffsets: the offsets that the log has now.
     ///   - settledEndOffset: the offset below which all records of the partition are settled.
     ///   - settledOffsetAboveLogEnd: what the worker knows about a settled offset that is above the log's end, or was
@@ -101,9 +103,9 @@ enum RereadingStart {
             )
         case .isRight?: logEndOffset = settledEndOffset
         }
-        // A mark above the log's end is about an earlier log: the topic was deleted and created again. So any record of
-        // this log may be missing. Known issue (K28): if this log is already longer than the earlier one, the mark does
-        // not show this.
+        // A mark above the log's end is about an earlier log: the topic was deleted and created again. So Redis may
+        // lack the writes of any record of this log. Known issue (K28): if this log is already longer than the earlier
+        // one, the mark does not show this.
         let isFromEarlierLog = firstMissingOffset ?? 0 > logEndOffset
         let firstOffset = isFromEarlierLog ? 0 : firstMissingOffset ?? 0
         switch recentRecords {
@@ -111,18 +113,18 @@ enum RereadingStart {
         case .from(let recentOffset):
             return .success(makePosition(max(firstOffset, recentOffset), logOffsets, settledEndOffset))
         case .noRecords:
-            // If the brokers name an end that is too low, they have looked for recent records only below this end.
+            // If the brokers name an end that is too low, they have looked for recent records only below this end. So
+            // all records from this end on count as recent.
             guard settledOffsetAboveLogEnd == .isRight else { return .success(nil) }
             return .success(makePosition(max(firstOffset, logOffsets.upperBound), logOffsets, settledEndOffset))
         }
     }
 
-    /// Names the log's beginning without an offset if the rereading begins there. Otherwise Kafka may delete the log's
-    /// first records before the rereading begins, and a seek to the offset of a deleted record would stop the
-    /// partition.
+    /// Returns the log's beginning, not an offset, if the rereading begins with the log's first record. Kafka may
+    /// delete this record before the rereading begins, and a seek to its offset would then stop the partition.
     ///
-    /// But if Kafka has already deleted unsettled records, the partition must stay stopped. So the position then has an
-    /// offset: `SeekPosition.limited` lowers it to the settled offset, which is not in the log.
+    /// But if Kafka has already deleted unsettled records, the partition must stay stopped. The position then has an
+    /// offset, so that `SeekPosition.limited` lowers it to the settled offset, which is not in the log.
     private static func makePosition(
         _ offset: Int64,
         _ logOffsets: Range<Int64>,

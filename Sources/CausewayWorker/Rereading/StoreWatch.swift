@@ -9,15 +9,16 @@ import Redis
 /// that this worker's partitions are read again. ``MarkAction`` decides, and the Kafka thread reads. (R24)
 ///
 /// Every worker watches the marks of its own partitions. An incomplete mark says that a rereading of the partition is
-/// not complete. If a worker ends before that, the partition's next owner finds the incomplete mark, and begins the
-/// rereading again.
+/// not complete. If a worker ends before the rereading is complete, the partition's next owner finds the incomplete
+/// mark, and begins the rereading again.
 actor StoreWatch {
     /// The time between two polls of Redis.
     static let pollInterval = Duration.seconds(1)
-    /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
-    /// marks at once.
+    /// The time between two checks of the worker's assignments. It is short, so that a new partition soon gets its
+    /// marks.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// In one of this many polls, all copies of a mark are renewed. Other polls renew only one copy on each primary.
+    /// In one of this many polls, all copies of a mark are renewed. Other polls renew only one copy on each primary, to
+    /// save writes.
     ///
     /// In a cluster, a mark has copies in many hash slots. A hash slot that moves to another primary takes its copy
     /// along, so that the other primary does not count as emptied.
@@ -40,7 +41,8 @@ actor StoreWatch {
     /// - A time: audiences may continue. This is the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
-    /// The assignments whose marks were checked at least once.
+    /// The assignments whose marks were checked at least once. An assignment does not count if its first mark could not
+    /// be written.
     private var assignmentNumbersWithCheckedMarks: Set<UInt32> = []
     /// For each assignment: the identifier of a rereading that was requested and perhaps has not begun yet.
     private var requestedRereadingIdentifiers: [UInt32: UInt64] = [:]
@@ -73,7 +75,8 @@ actor StoreWatch {
         if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
     }
 
-    /// Polls Redis once every `pollInterval`, and at once for a new assignment, until the task is cancelled.
+    /// Polls Redis once every `pollInterval`, and sooner for a new assignment if Redis has replied to the last poll,
+    /// until the task is cancelled.
     func run() async {
         var (pollDue, hasRedisReplied) = (ContinuousClock.now, true)
         while !Task.isCancelled {
@@ -86,8 +89,9 @@ actor StoreWatch {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
             }
-            // Poll by the clock, because Redis sends no event when it loses data. The Kafka thread sends no signal for
-            // a new assignment either: this loop can look for new ones often, because that costs only a memory access.
+            // Poll at fixed intervals, because Redis sends no event when it loses data. The Kafka thread sends no
+            // signal for a new assignment either: this loop can look for new ones often, because that costs only a
+            // memory access.
             try? await Task.sleep(for: Self.assignmentCheckInterval)
         }
     }
@@ -101,8 +105,8 @@ actor StoreWatch {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.partitionStatuses
         let markNames = statuses.map { Self.makeMarkName(topics[Int($0.topic)], $0.partition) }
-        // Read the count only once. The Kafka thread may publish it while this method waits for Redis, and then no mark
-        // of the registrations topic was read.
+        // Read the number of partitions only once. If the Kafka thread publishes it while this method waits for Redis,
+        // this poll has read no mark of the registrations topic.
         let registrationPartitionCount = mailbox.registrationPartitionCount
         let registrationMarkNames = (0..<(registrationPartitionCount ?? 0))
             .map { Self.makeMarkName(registrationsTopic, Int32($0)) }
@@ -139,7 +143,7 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         requestRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // If Redis did not take the mark of a new rereading, forget the request: the next poll decides again.
+        // If Redis did not take the mark of a new rereading, forget the rereading: the next poll decides again.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         // If Redis did not take a first mark, the assignment counts as not checked. Otherwise the next poll would find
         // no mark, and would take the mark for lost.
@@ -196,7 +200,7 @@ actor StoreWatch {
         var mode: PrimaryMarks.WriteMode
     }
 
-    /// Adds to `writes` and `requests` what an action asks for.
+    /// Adds to `writes` and `requests` what an action asks for. Makes and notes the identifier of a new rereading.
     private func collectMarkWrites(
         _ action: MarkAction,
         of status: PartitionRereadingStatus,
@@ -284,7 +288,7 @@ actor StoreWatch {
                     to: primary,
                     mode
                 )
-                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAllCopies {
+                for (write, isWritten) in zip(modeWrites, writeResults) where !isWritten && mode == .writeAllCopies {
                     failedAssignmentNumbers.insert(write.assignmentNumber)
                 }
             }
@@ -307,11 +311,11 @@ actor StoreWatch {
         .sorted()
         let servers = primaryIndices.map { "\(primaries[$0].location)" }.joined(separator: ", ")
         for isPrimaryEmptied in [true, false] {
-            let count = requests.count { $0.isPrimaryEmptied == isPrimaryEmptied }
-            if count > 0 {
+            let requestCount = requests.count { $0.isPrimaryEmptied == isPrimaryEmptied }
+            if requestCount > 0 {
                 log(
                     isPrimaryEmptied ? .redisEmptied : .redisReplaced,
-                    ["servers": "\(servers)", "partitions": "\(count)"]
+                    ["servers": "\(servers)", "partitions": "\(requestCount)"]
                 )
             }
         }

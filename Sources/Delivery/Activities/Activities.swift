@@ -18,8 +18,9 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The activity's command that became a rider last; `.null`: none has. The merging of a command reads this rider,
-    /// so its slot is prefetched. If the slot was freed or used again meanwhile, the prefetch does no harm.
+    /// The activity's command that became a rider last; `.null`: none has. The next merge of a command reads the slot
+    /// of this rider, so that slot is prefetched. If the slot was freed or used again meanwhile, the prefetch does no
+    /// harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
@@ -70,7 +71,7 @@ struct ActivitySlot: BitwiseCopyable {
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityHashTable()
-    private var identifiers: Arena
+    private var identifierArena: Arena
     private let seed: UInt64
     private var timers: TimerWheel
     /// Activities whose timer fired, and that `advance` has not handled yet.
@@ -81,7 +82,7 @@ struct Activities: ~Copyable {
     /// - Parameter identifierChunkBytes: the bytes of one chunk of blocks for ids.
     init(limit: Int, seed: UInt64, now: Moment, identifierChunkBytes: Int = Arena.chunkBytesMax) {
         slots = Slab(limit: limit)
-        identifiers = Arena(chunkBytes: identifierChunkBytes)
+        identifierArena = Arena(chunkBytes: identifierChunkBytes)
         self.seed = seed
         timers = TimerWheel(nowMilliseconds: now.monotonicMilliseconds)
         dueActivities = IndexQueue(limit: limit)
@@ -91,27 +92,27 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, four places in the table (a table
-    /// that has just doubled is only a quarter full), and its places in the queues.
+    /// Bytes of memory for one activity: its slot, an id of usual length, its timer (24), four places in the table (16
+    /// each; a table that has just doubled is only a quarter full), and places in four queues (4 each).
     static var bytesPerActivity: Int {
-        Slab<ActivitySlot>.strideBytes + usualIdentifierBlockBytes + 24 + 4 * 16 + 16
+        Slab<ActivitySlot>.strideBytes + usualIdentifierBlockBytes + 24 + 4 * 16 + 4 * 4
     }
     /// The bytes of the smallest block, which has room for an id of usual length.
     private static var usualIdentifierBlockBytes: Int { 64 }
-    /// The bytes of ids that are longer than usual, as far as `bytesPerActivity` does not include them.
-    var unusualIdentifierBytes: Int { identifiers.usedBlockBytes - slots.count * Self.usualIdentifierBlockBytes }
-    /// Bytes of the chunks for ids that `bytesPerActivity` does not include.
+    /// The bytes that ids in use need beyond those that `bytesPerActivity` includes, because ids are longer than usual.
+    var unusualIdentifierBytes: Int { identifierArena.usedBlockBytes - slots.count * Self.usualIdentifierBlockBytes }
+    /// The bytes of the chunks for ids, in use or free, beyond those that `bytesPerActivity` includes.
     var unusualIdentifierChunkBytes: Int {
-        identifiers.allocatedChunkBytes - slots.count * Self.usualIdentifierBlockBytes
+        identifierArena.allocatedChunkBytes - slots.count * Self.usualIdentifierBlockBytes
     }
-    mutating func deallocateFreeChunks() { identifiers.deallocateFreeChunks() }
+    mutating func deallocateFreeChunks() { identifierArena.deallocateFreeChunks() }
 
     subscript(_ activity: ActivityIndex) -> ActivitySlot {
         unsafeAddress { slots.address(of: activity) }
         unsafeMutableAddress { slots.mutableAddress(of: activity) }
     }
 
-    /// Returns the activity's slot. The pointer is valid until the next allocation.
+    /// Returns the address of an activity's slot, which is valid until the next activity is added.
     func address(of activity: ActivityIndex) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
     /// Returns the activity with this id, and adds an idle one if the lane has none. Addresses of other activities'
@@ -122,7 +123,7 @@ struct Activities: ~Copyable {
             slots[index].appIndex == appIndex && slots[index].identifier.hasSameBytes(as: identifier)
         }
         if let existingActivity { return existingActivity }
-        let block = identifiers.allocate(identifier.count)
+        let block = identifierArena.allocate(identifier.count)
         if let base = identifier.baseAddress { block.base.copyMemory(from: base, byteCount: identifier.count) }
         let index = slots.allocate(
             ActivitySlot(
@@ -141,7 +142,7 @@ struct Activities: ~Copyable {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
         table.remove(slot.pointee.hash, index: activity)
-        identifiers.free(slot.pointee.identifierBlock)
+        identifierArena.free(slot.pointee.identifierBlock)
         slots.free(activity)
     }
 
@@ -191,7 +192,7 @@ struct Activities: ~Copyable {
     }
 
     /// Takes the next activity in the phase `queuedToBegin` and makes it `idle`, so that the caller can begin its next
-    /// command. Nil if there is none.
+    /// command. Returns nil if no activity is in this phase.
     mutating func popActivityQueuedToBegin() -> ActivityIndex? {
         guard let activity = activitiesQueuedToBegin.popFirst() else { return nil }
         enter(.idle, activity)
@@ -199,7 +200,7 @@ struct Activities: ~Copyable {
     }
 
     /// Takes the next activity in the phase `awaitingReadAhead` and makes it `idle`, so that the caller can begin its
-    /// next command. Nil if there is none.
+    /// next command. Returns nil if no activity is in this phase.
     mutating func popActivityAwaitingReadAhead() -> ActivityIndex? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
@@ -211,7 +212,8 @@ struct Activities: ~Copyable {
         timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &dueActivities)
     }
 
-    /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had the timer.
+    /// Removes and returns the next activity whose timer fired; nil if there is none. The activity is still in the
+    /// phase that had the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Only the next 128 ms (16 ticks of 8 ms)

@@ -60,7 +60,8 @@ struct ActivityHashTable: ~Copyable {
         count -= 1
     }
 
-    /// Stores an entry in the first empty place from the entry's own place on. The table must have an empty place.
+    /// Stores an entry in the first empty place, searched from the place that the entry's hash names. The table must
+    /// have an empty place.
     private func insertAtFirstEmptyPlace(_ entry: Entry) {
         var position = Int(truncatingIfNeeded: entry.hash) & (capacity - 1)
         while entries[position].index != .null { position = (position + 1) & (capacity - 1) }

@@ -11,8 +11,8 @@
 enum ActivityPhase: UInt8 {
     /// The activity has no current command. Usually it is idle only while one method of the core runs:
     /// `beginNextCommand` then decides its next phase, or frees an activity that has no command and no wait. Exception:
-    /// it stays idle if it has only a deferred lifetime command, and Redis is asked whether the life of this command
-    /// continues. Next:
+    /// it stays idle while its only command is a lifetime command that has come back from the deferred topic, and Redis
+    /// is asked whether this command is still permitted. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
@@ -24,7 +24,7 @@ enum ActivityPhase: UInt8 {
     /// The activity waits, with a timer, until the first of these times (`pauseOrFree` divides a long wait):
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
     /// - A deferred command should have come back from the deferred topic (`deferredStartWait`, `deferralWait`).
-    /// - The pause of a command that has come back from there ends (`deferralWait`).
+    /// - The pause of a command that has come back from the deferred topic ends (`deferralWait`).
     /// - A command has waited long enough for a newer one that carries its alert (`commandAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
@@ -78,7 +78,7 @@ enum ActivityPhase: UInt8 {
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
     case awaitingService
 
-    // The next properties are read at each change of a phase. So they are inlined and only test bits.
+    // The properties below are read at each change of a phase. So they are inlined and only test bits.
 
     /// Whether an activity in this phase has a timer, whose end ends the phase.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }

@@ -2,8 +2,9 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or frees its slot.
 extension Delivery {
-    /// Begins the next command of an idle activity, or makes the activity wait. An activity that has no command and no
-    /// wait is freed, so the caller must not use `activity` afterwards: a use of a freed slot traps.
+    /// Begins the next command of an idle activity, or makes the activity wait. First removes commands that must not be
+    /// sent, and defers commands that would wait too long. An activity that has no command and no wait is freed, so the
+    /// caller must not use `activity` afterwards: a use of a freed slot traps.
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishCommandAwaitingCarrierIfWaitIsOver(of: activity, now: now)
@@ -20,6 +21,10 @@ extension Delivery {
             if mustWait { return pauseOrFree(activity, now: now) }
         }
         if readAhead.phase == .readingAhead { return activities.enter(.awaitingReadAhead, activity) }
+        let head = activities[activity].waitingList.headOrNull
+        if records[head].isStart, checkRestartAgain(head, of: activity) {
+            return beginNextCommand(of: activity, now: now)
+        }
         setPoolKindFromToken(of: activity)
         guard takeCreditOrWait(for: activity, now: now) else { return }
         guard let record = activities[activity].waitingList.popFirst(in: &records) else {
@@ -37,7 +42,7 @@ extension Delivery {
         }
     }
 
-    /// Sets the activity's pool if its next command brings a token: the token's environment says which pool.
+    /// If the activity's next command brings a token, sets the activity's pool to that of the token's environment.
     @inline(__always)
     private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
         let head = activities[activity].waitingList.headOrNull
@@ -46,7 +51,7 @@ extension Delivery {
     }
 
     /// Removes the commands at the front of the waiting list that must not be sent: finishes expired ones, and drops
-    /// those whose partition is revoked.
+    /// those whose partition is revoked. Stops at the first command that may be sent.
     mutating func removeUnsendableCommands(of activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
             let isRevoked = isPartitionRevoked(record)
@@ -62,8 +67,8 @@ extension Delivery {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
         // Redis still holds an update or end that a token released, and each further registration would release it
-        // again. So settle it. Do not settle any other command: Redis would then remove an older held command, whose
-        // alert may still ring.
+        // again. So settle such a command. Do not settle any other command: Redis would then remove an older held
+        // command, whose alert may still ring.
         if !records[record].isStart, wasReleasedByToken(record) { records[record].ending.settlement = .notShown }
         finish(record, .expired)
     }

@@ -9,7 +9,7 @@ import LiveActivity
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
 ///     Does a deferred start come before this command?     isStartExpected                exact
 ///     Is a wait longer than `deferredDelayMilliseconds`?  exceedsDeferredDelay           exact
-///     Is the current wait longer than this delay?         isDelayOrPauseLong             exact
+///     Is the activity's delay or pause longer than that?  isDelayOrPauseLong             exact
 ///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///
@@ -17,9 +17,9 @@ import LiveActivity
 /// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command. So only
 /// the last two functions take its wait into account.
 extension Delivery {
-    /// Whether the next command must wait because of a deferral. Either a deferred command must come back from the
-    /// deferred topic first, or the next command has come back from there and still pauses. The delay of the next
-    /// command is another question (`isNextCommandDelayed`).
+    /// Whether the next command must wait because of a deferral. Either a deferred command must first come back from
+    /// the deferred topic, or the next command has come back from it and still pauses. The delay of the next command
+    /// does not count here (`isNextCommandDelayed`).
     func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -51,8 +51,8 @@ extension Delivery {
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
-    /// Whether a wait is so long that an overdue command (`isOverdue`) goes to the deferred topic for it, and does not
-    /// stay in the lane.
+    /// Whether a wait of this length is so long that an overdue command (`isOverdue`) is deferred, and does not wait in
+    /// the lane.
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
         milliseconds > configuration.reloadable.deferredDelayMilliseconds
@@ -81,7 +81,8 @@ extension Delivery {
     }
 
     /// Does the work of `pausedPhaseEndMilliseconds` for a rare wait: for a carrier, because of a deferral, or for the
-    /// end of a long delay. Not inlined, so that the usual path stays short.
+    /// end of a long delay. Divides a long delay or pause into phases of half of `deferAfterMilliseconds`, so that
+    /// commands are deferred soon after they become overdue. Not inlined, so that the usual path stays short.
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
@@ -113,7 +114,7 @@ extension ActivitySlot {
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)
     /// - the wait of an older command for a newer one that carries its alert (`commandAwaitingCarrier`)
     /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `deferredStartWait`)
-    /// - the pause of a command that has come back from there (`deferralWait`)
+    /// - the pause of a command that has come back from the deferred topic (`deferralWait`)
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var endMilliseconds = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max

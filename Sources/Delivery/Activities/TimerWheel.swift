@@ -48,14 +48,14 @@ struct TimerWheel: ~Copyable {
         let dueTick = max(dueMilliseconds / Self.tickMilliseconds + 1, lastFiredTick + 1)
         let tick = min(dueTick, lastFiredTick + Int64(Self.listCount) - 1)
         let listIndex = Int(tick) & (Self.listCount - 1)
-        let first = lists[listIndex]
+        let firstActivity = lists[listIndex]
         timers[Int(index.rawValue)] = Timer(
             dueMilliseconds: dueMilliseconds,
-            next: first,
+            next: firstActivity,
             previous: .null,
             listIndex: UInt32(listIndex)
         )
-        if first != .null { timers[Int(first.rawValue)].previous = index }
+        if firstActivity != .null { timers[Int(firstActivity.rawValue)].previous = index }
         lists[listIndex] = index
         count += 1
     }
@@ -82,7 +82,7 @@ struct TimerWheel: ~Copyable {
             lastFiredTick = nowTick
             return
         }
-        // If more time has passed than the 33 s of the wheel, one pass over all lists is enough.
+        // If more than the 33 s of the wheel have passed, fire each list only once.
         let lastTick = min(nowTick, lastFiredTick + Int64(Self.listCount))
         var tick = lastFiredTick + 1
         lastFiredTick = nowTick
@@ -99,14 +99,14 @@ struct TimerWheel: ~Copyable {
     ///   time of the last searched tick is returned.
     func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
-        for ahead in 1...ticksSearchedMax {
-            let tick = lastFiredTick + Int64(ahead)
+        for ticksAhead in 1...ticksSearchedMax {
+            let tick = lastFiredTick + Int64(ticksAhead)
             if lists[Int(tick) & (Self.listCount - 1)] != .null { return tick * Self.tickMilliseconds }
         }
         return (lastFiredTick + Int64(ticksSearchedMax)) * Self.tickMilliseconds
     }
 
-    /// Empties a list. Its due activities go to `dueIndices`; timers that are due later are set again.
+    /// Empties a list: appends its due activities to `dueIndices`, and sets the timers that are due later again.
     private mutating func fireList(
         _ listIndex: Int,
         nowMilliseconds: Int64,

@@ -16,12 +16,11 @@ extension Delivery {
         droppedFields: UnsafeRawBufferPointer
     ) {
         let addressesChannel = !command.channel.isAbsent
-        // The second text is a start's `ActivityIdentifierTemplate`, which moves to `audienceCommand` below.
         fillSlot(
             record,
             with: command,
             subject: addressesChannel ? command.channel : command.audience,
-            secondText: command.activity,
+            deviceOrActivityTemplate: command.activity,
             from: value,
             trace: trace,
             droppedFields: droppedFields
@@ -58,8 +57,8 @@ extension Delivery {
     /// back, and no other app's commands (R22).
     ///
     /// The price: the core of audiences then admits these commands before all members are back. Their rounds still wait
-    /// for the members (R26). But the number of ranges is chosen at the admission, from the members that Redis has
-    /// then.
+    /// for the members (R26). But the number of ranges is chosen at the admission, from the number of members that
+    /// Redis has at that time.
     mutating func updateHandoverWait() {
         rereadHandoversMustNotWait =
             !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)
@@ -87,8 +86,8 @@ extension Delivery {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(.duplicate) where partitions.partition(of: records[record].ledgerPlace) == nil:
-            // The record's assignment has ended. The next owner, perhaps this lane, reads the record again, and this
-            // new copy gets the outcome.
+            // The record's assignment has ended. The next owner, perhaps this lane, reads the record again, and its new
+            // copy gets the outcome.
             drop(record, now: now)
         case .outcome(let outcome):
             precondition(!outcome.effects.contains(.deadLetter))

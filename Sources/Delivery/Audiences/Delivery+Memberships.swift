@@ -12,7 +12,8 @@ import LiveActivity
 /// 3. If the member left audiences, Redis records in the member's value that they are notified.
 ///
 /// If a worker dies between two steps, nothing is lost: the next owner reads the Kafka record again, or the next reply
-/// about the member names the audiences again. An admission waits until they are notified (`StoreVerdict.departures`).
+/// about the member names the audiences again. An admission waits until these audiences are notified
+/// (`StoreVerdict.departures`).
 ///
 /// What must hold:
 /// - A Kafka record is settled only after step 2 and, if the member left audiences, after step 3. If Redis permanently
@@ -96,14 +97,14 @@ extension Delivery {
             kind: slot.pointee.texts.device.count > 0 ? .device : .activity
         )
         if reply.verdict == .full {
-            // Redis had no room. Either the member has left too many audiences that are not notified yet. Then the
-            // reply named them, and `beginDepartureChange` has begun to notify them. The call is repeated when they are
-            // notified.
+            // The reply `full` has one of two causes. The first: the member has left too many audiences that are not
+            // notified yet. The reply named them, and `beginDepartureChange` has begun to notify them. Repeat the call
+            // when they are notified.
             guard !membershipChanges.contains(member) else {
                 membershipChanges.setNextStep(.repeatRegistration, of: member)
                 return true
             }
-            // Or the reply had no room for the held command. Then the call is repeated after a pause.
+            // The second cause of `full`: the reply had no room for the held command. Repeat the call after a pause.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStoreCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -115,8 +116,8 @@ extension Delivery {
         guard joinsAudiences || reply.departures != nil else { return false }
         // A reply never has both a held command and audiences that the member left. So the lane repeats the call
         // `registerToken` after the change, to get a held command.
-        let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
-        let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .registerForHeldCommand : .settle
+        let mayRedisHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
+        let nextStep: PendingMembershipChanges.NextStep = mayRedisHoldCommand ? .registerForHeldCommand : .settle
         if !membershipChanges.contains(member) {
             records[record].ending.expectAcknowledgement()
             membershipChanges.begin(

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The changes of members' audiences that have begun. A change stays here until its audiences are notified and, if the
-/// member left any, Redis has recorded that they are. (R27)
+/// member left any, Redis has recorded that these are notified. (R27)
 struct PendingMembershipChanges: ~Copyable {
     /// What the Kafka record does next when the change of its member's audiences ends.
     enum NextStep: UInt8 {
@@ -36,7 +36,7 @@ struct PendingMembershipChanges: ~Copyable {
         var nextStep: NextStep
     }
 
-    /// The most bytes of memory that one change takes: one element of the queue, and two of the dictionary, because
+    /// The most bytes of memory that one change takes: 16 in the queue, and two elements of the dictionary, because
     /// half of the dictionary may be unused.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
@@ -86,6 +86,7 @@ struct PendingMembershipChanges: ~Copyable {
         )
     }
 
+    /// Returns when the member left its audiences, UNIX milliseconds; 0 if `departures` returns nil.
     func leftAtWallMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.leftAtMilliseconds ?? 0 }
 }
 

@@ -3,11 +3,12 @@ import LiveActivity
 /// Finds commands that no phone of their app could decode, according to the app's contract. APNs would accept them, and
 /// the phones would show nothing.
 extension Delivery {
-    /// How many states were compared with the shapes of their contract since the contracts were loaded. A state is not
-    /// compared, and not counted, if the lane remembers a result for it.
+    /// The number of states that were compared in full with their app's contract since the contracts were last loaded.
+    /// A state does not count if its result follows from a remembered state (`LaneContracts.findMismatch`).
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
-    /// Rejects a command that no phone could decode, unless the configuration of its app asks only for a warning.
+    /// Checks a command against its app's contract. Rejects a command that no phone could decode. If the configuration
+    /// of the app asks only for warnings, keeps a warning instead (`rejectOrWarn`).
     ///
     /// - Returns: whether the command was rejected.
     @inline(__always)
@@ -44,8 +45,8 @@ extension Delivery {
     ) -> Bool {
         countUndecodableCommand(appIndex)
         let rejectsMismatches = contracts.rejectsMismatches(appIndex)
-        // The message in a dead letter may quote the value, because the dead letter has the whole record anyway. A
-        // warning may not: it goes to the log, which must not have personal data.
+        // The message in a dead letter may quote a value of the command, because the dead letter has the whole record
+        // anyway. A warning must not quote one: it goes to the log, which must not have personal data.
         if rejectsMismatches || contractWarning == nil {
             let message = contracts.message(
                 mismatch,

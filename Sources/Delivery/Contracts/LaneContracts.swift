@@ -13,17 +13,18 @@ struct LaneContracts: ~Copyable {
         /// Whether a command that does not fit the contract is rejected. If not, it only causes a warning.
         var rejectsMismatches: Bool
         /// A random number that is mixed into the digests of the app's states. So equal states of two apps have
-        /// different digests: the state may fit the contract of only one app.
+        /// different digests, because the same state may fit the contract of one app and not that of the other.
         var salt: UInt64
     }
 
-    /// The maximum number of remembered states that do not fit their app's contract. A power of two, because the lowest
-    /// bits of a digest are its index.
+    /// The maximum number of remembered states that do not fit their app's contract. Few are enough, because a faulty
+    /// producer usually repeats them. A power of two, because the lowest bits of a digest are its index.
     static let recentMismatchesMax = 64
 
     private struct RecentMismatch: BitwiseCopyable {
         var digest: UInt64 = 0
-        /// The mismatch, with its position counted from the start of the content state.
+        /// The mismatch, with its position counted from the start of the content state; nil: no state is remembered
+        /// here.
         var mismatch: ContractMismatch?
     }
 
@@ -33,8 +34,9 @@ struct LaneContracts: ~Copyable {
     /// The digests of remembered states that fit their app's contract; 0: no digest. Has no elements if no app has a
     /// contract.
     ///
-    /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first of its
-    /// pair, and the former first becomes the second. So the last two digests with the same bits are remembered.
+    /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first element
+    /// of the pair, and the former first element becomes the second. So the last two digests with the same bits are
+    /// remembered.
     private let digestsOfFittingStates: UnsafeMutableBufferPointer<UInt64>
     /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
     /// compared again. The index of a state is the lowest bits of its digest. Has no elements if no app has a contract.
@@ -43,8 +45,8 @@ struct LaneContracts: ~Copyable {
     /// one of them only in values, only the values that differ are checked.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
-    /// The last `aps` dictionary that fits its app's contract, by its number in `ApsCache` (0: none), and the index of
-    /// that app. A command with the same dictionary and app fits too.
+    /// The number that `ApsCache` gave to the last `aps` dictionary that fits its app's contract (0: none), and the
+    /// index of that app. A command with the same dictionary and app fits too.
     private var lastFittingDictionaryNumber: UInt64 = 0
     private var lastFittingAppIndex: UInt16 = 0
 
@@ -74,10 +76,10 @@ struct LaneContracts: ~Copyable {
 
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no contract.
     ///
-    /// A state is not compared with the contract in three cases:
-    /// - Its `aps` dictionary has the same bytes as the last one that fits.
+    /// A state is compared in full with the contract only if none of these is true:
+    /// - Its app and its `aps` dictionary are those of the last command that fits (`lastFittingDictionaryNumber`).
     /// - Its digest is remembered.
-    /// - It differs from a remembered state only in values, and these have been checked.
+    /// - It differs from a remembered state only in values, and these values fit.
     ///
     /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Dictionaries with the same
     ///   number are equal. But equal dictionaries may have different numbers: the cache remembers only the last one.
@@ -125,7 +127,7 @@ struct LaneContracts: ~Copyable {
     /// compared with the contract.
     ///
     /// A mismatch is remembered with its position in the content state. A start's mismatch is not used again: it may be
-    /// in the attributes, and their distance from the content state differs from record to record.
+    /// in the attributes, whose distance from the content state differs from record to record.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,
@@ -137,7 +139,8 @@ struct LaneContracts: ~Copyable {
         return mismatch
     }
 
-    /// Compares a state with the shapes of its contract, and remembers the result.
+    /// Compares a state with the shapes of its contract, and remembers the result. Returns why the state does not fit;
+    /// nil if it fits.
     @inline(never)
     private mutating func compareWithShapes(
         _ command: Command,
@@ -161,7 +164,8 @@ struct LaneContracts: ~Copyable {
 
     func rejectsMismatches(_ appIndex: UInt16) -> Bool { appContracts[Int(appIndex)].rejectsMismatches }
 
-    /// Says what does not fit the contract. With `showsValue`, the text quotes the value, so it must not go to the log.
+    /// Returns a text that says what does not fit the contract; empty if the app has no contract. With `showsValue`,
+    /// the text quotes the value that does not fit, so it must not go to the log.
     func message(
         _ mismatch: ContractMismatch,
         of command: Command,

@@ -4,15 +4,18 @@ import Numbers
 /// Receives commands that come back from the deferred topic, and restores what their deferred records say (`Deferral`):
 /// attempts, counts, the end of a pause, a start's claim and more.
 extension Delivery {
-    /// The longest pause that the configuration allows. A longer pause in a deferred record is cut to this time: a
-    /// clock was wrong, or no worker wrote the record.
+    /// The longest pause that the configuration allows (`worker.retryMillisecondsMax`). A longer pause in a deferred
+    /// record is cut to this time: either a clock was wrong, or it was not a worker that wrote the record.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Returns whether the lane must now ask the Kafka thread to read the deferred commands at once, before they are
     /// due: a blocked pool sends again, or perhaps does. Usually returns true at most once in each
     /// `deferredDelayMilliseconds` (`PoolRecoveryReports`). The shell calls this function after each `advance`.
-    public mutating func takePoolRecovery(now: Moment) -> Bool {
-        pools.takePoolRecovery(intervalMilliseconds: configuration.reloadable.deferredDelayMilliseconds, now: now)
+    public mutating func takeDuePoolRecoveryReport(now: Moment) -> Bool {
+        pools.takeDuePoolRecoveryReport(
+            intervalMilliseconds: configuration.reloadable.deferredDelayMilliseconds,
+            now: now
+        )
     }
 
     /// Receives a command from the deferred topic. Records of the other topics go to `receive(_:now:)`.
@@ -49,8 +52,42 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
+    /// Notes that a partition of the deferred topic was assigned to this lane. Until the lane has read the commands
+    /// that previous owners deferred (`DeferredBacklog`), lifetime commands of the partitions with the same number
+    /// wait: an activity's commands have the same partition number in all topics.
+    ///
+    /// - Parameter startOffset: where the lane begins to read the partition.
+    public mutating func awaitDeferredBacklog(_ partitionIndex: UInt32, from startOffset: Int64, now: Moment) {
+        guard let partition = partitions[partitionIndex], partition.pointee.topic == .deferred else { return }
+        partition.pointee.deferredBacklog = DeferredBacklog(
+            startOffset: startOffset,
+            waitEndMilliseconds: now.monotonicMilliseconds + configuration.reloadable.deferredDelayMilliseconds
+                + DeferralWait.returnLatenessMillisecondsMax
+        )
+    }
+
+    /// Notes the log's end of a partition of the deferred topic. Only the first call after the assignment has an
+    /// effect.
+    public mutating func noteDeferredLogEnd(_ partitionIndex: UInt32, _ logEndOffset: Int64) {
+        partitions[partitionIndex]?.pointee.deferredBacklog.noteLogEnd(logEndOffset)
+    }
+
+    /// Whether a previous owner may have deferred commands of the record's activity that this lane has not read yet.
+    func mayHaveUnreadDeferredCommands(before record: RecordIndex, now: Moment) -> Bool {
+        guard let number = partitions.partition(of: records[record].ledgerPlace)?.pointee.number else { return false }
+        return partitions.contains { partition in
+            partition.pointee.topic == .deferred && partition.pointee.number == number
+                && partition.pointee.deferredBacklog.mayHaveUnreadCommands(
+                    nextOffset: partition.pointee.ledger.nextOffset,
+                    now: now
+                )
+        }
+    }
+
     /// Restores what a command had when it was deferred, such as its pause, its counts and its claim. Also ends the
     /// activity's wait for this command, except for a restart after a lifetime.
+    ///
+    /// - Parameter activity: the command's activity; nil: the function finds or adds the activity.
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -62,7 +99,7 @@ extension Delivery {
             )
         // A start joins the waiting list now, so newer commands no longer wait for its return. The exception is a
         // restart after a lifetime, which joins the list only after Redis has checked the lifetime. Newer commands wait
-        // until it is admitted, or until `DeferredStartWait.untilMilliseconds`.
+        // until this restart is admitted, or until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.endWait(upTo: records[record].version)
         }
@@ -96,7 +133,7 @@ extension RecordSlot {
         if token.mustBeRegistered { token.registeredAtWallMilliseconds = deferral.registeredAtWallMilliseconds }
         if !bodyLayout.alert.isAbsent { alert.sourceVersion = deferral.carriedAlertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
-        if deferral.isAlertExpired { setAlertExpired() }
+        if deferral.wasAlertRemovedByAge { noteAlertRemovedByAge() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
         // A registration released this start, which was held, and the deferred record has the registration's token. The

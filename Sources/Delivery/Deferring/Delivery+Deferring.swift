@@ -12,8 +12,8 @@ import LiveActivity
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
-/// - It is behind another command in the waiting list, and that command was deferred (`deferOverdueSuccessors`) or is a
-///   start that was deferred (`deferOverdueCommands`).
+/// - A command before it in the waiting list was deferred. In `deferOverdueSuccessors` this may be any command, in
+///   `deferOverdueCommands` only a start.
 /// - It is the end of a lifetime, and a deferred command of its activity has not come back.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
@@ -26,9 +26,9 @@ extension Delivery {
     /// full. (If `deferAfterMilliseconds` is shorter, the command is overdue after that time.)
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
-    /// Begins to write a command to the deferred topic. The caller has already removed the command: it is in no waiting
-    /// list, and is not its activity's current command any more. The deferred record has all that is needed when it is
-    /// read again (`Deferral`).
+    /// Begins to write a command to the deferred topic, and to refund the draw of a start. The caller has already
+    /// removed the command: it is in no waiting list, and is not its activity's current command any more. `Deferral`
+    /// says what the deferred record has beside the command.
     ///
     /// If a registration released the command, the deferred record names the registration as its source, and the
     /// registration's offset is settled when Kafka has the deferred record. Redis already has the version of such a
@@ -44,13 +44,13 @@ extension Delivery {
         noteExpectedDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         queueOutgoingRecord(.deferral, record)
-        if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
+        if records[record].noteDrawRefundedForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
     /// Notes that the activity expects a deferred command back, and until when. Newer states then wait for that command
-    /// if `mustWaitForDeferral` says so. After that time they are sent, even if the deferred command has an alert that
+    /// if `mustWaitForDeferral` is true. After that time they are sent, even if the deferred command has an alert that
     /// has not rung: perhaps another worker reads the deferred command, after a rebalance or because the deferred topic
-    /// has fewer partitions.
+    /// has fewer partitions than the commands topic.
     ///
     /// Does nothing if the lane has more activities than its limit of records: a wait keeps an activity's slot in use
     /// even without a record.
@@ -72,7 +72,8 @@ extension Delivery {
         }
     }
 
-    /// Defers the current command and begins the activity's next one. Afterwards the caller must not use `activity`.
+    /// Defers the current command and begins the activity's next one. Before that, may also defer overdue commands
+    /// (`deferOverdueSuccessors`). Afterwards the caller must not use `activity`.
     ///
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
     mutating func deferCurrentCommandAndEndTurn(
@@ -90,8 +91,8 @@ extension Delivery {
         deferCommand(record, cause, now: now)
         let head = activities[activity].waitingList.headOrNull
         let isNextLifetimeEnd = head != .null && records[head].lifetime.isEnd
-        // Commands behind a start wait for it. A blocked pool also delays the next start. And the end of a lifetime
-        // waits for every deferred command.
+        // Commands behind a start wait for the start. A blocked pool also delays the next start. And the end of a
+        // lifetime waits for every deferred command.
         let mayDelaySuccessors = isStart || cause == .pool || isNextLifetimeEnd
         if mayDelaySuccessors {
             deferOverdueSuccessors(of: activity, hasDeferredStart: isStart, cause, now: now)
@@ -102,13 +103,12 @@ extension Delivery {
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
     /// Without this, they would stay in the lane while the current command comes back from the deferred topic and is
-    /// deferred again, perhaps many times.
-    /// - Defers nothing unless the current command was a start (`DeferredStartWait`), or the first waiting command is a
-    ///   start or the end of a lifetime, which waits for every deferred command.
-    /// - Then defers the first command and all commands behind it, of any kind.
-    /// - Stops at the first command that is not overdue.
+    /// deferred again, perhaps many times. Also removes commands that can no longer be sent
+    /// (`removeUnsendableCommands`).
     ///
-    /// Also removes commands that can no longer be sent (`removeUnsendableCommands`).
+    /// Defers the first waiting command in two cases: the current command was a start (`DeferredStartWait`), or the
+    /// first waiting command is a start or the end of a lifetime. Then also defers the commands behind it, of any kind.
+    /// Stops at the first command that is not overdue.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -154,22 +154,23 @@ extension Delivery {
     /// Whether an admitted start must be deferred, so that the next owner of its partition gets it together with its
     /// claim (R16). True if the partition is revoked while the start's pool is blocked: this lane may lose the
     /// partition before the pool works again. False while Redis may have either claim of the start
-    /// (`awaitsReplyAboutTwoClaims`).
+    /// (`mayRedisHaveEitherClaim`).
     func mustBeDeferredToNextOwner(_ record: RecordIndex) -> Bool {
-        records[record].isStart && !awaitsReplyAboutTwoClaims(record) && isPartitionRevoked(record)
+        records[record].isStart && !mayRedisHaveEitherClaim(record) && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Whether a current command is a start that came back from the deferred topic and is not admitted yet. Perhaps
-    /// Redis admitted it and the reply was lost. Then Redis has the start's new claim, otherwise its previous one. A
-    /// deferred record names one claim only, so the start must not be deferred before Redis has replied.
-    private func awaitsReplyAboutTwoClaims(_ current: RecordIndex) -> Bool {
+    /// Whether Redis may have either claim of a current command: the command is a start that came back from the
+    /// deferred topic and is not admitted yet. Redis may have admitted the start, and its reply may be lost: then Redis
+    /// has the start's new claim. Otherwise Redis has its previous claim. A deferred record names one claim only, so
+    /// the start must not be deferred before Redis has replied.
+    private func mayRedisHaveEitherClaim(_ current: RecordIndex) -> Bool {
         records[current].start.previousClaim != nil
     }
 
     /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
     /// this only if the command can be sent now: its partition is not revoked, its pool is not blocked, and its pause
-    /// is over. Without this, the commands would wait forever if the deferred topic does not exist.
+    /// is over. Without this, deferred commands would wait forever if the deferred topic does not exist.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.
@@ -203,9 +204,10 @@ extension Delivery {
     // MARK: - Activities that must not send yet
 
     /// Defers overdue commands that must wait longer than `deferredDelayMilliseconds`. Begins at the front of the
-    /// waiting list, and stops at the first command that stays. An overdue command is deferred in four cases:
+    /// waiting list, and stops at the first command that stays. Behind each deferred command, also removes the commands
+    /// that can no longer be sent (`removeUnsendableCommands`). An overdue command is deferred in four cases:
     /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
-    /// - The command's own pause is longer than this.
+    /// - The command's own pause is longer than `deferredDelayMilliseconds`.
     /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.
     /// - The command is the end of a lifetime, and waits for a deferred start while another command pauses.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
@@ -226,7 +228,8 @@ extension Delivery {
         }
     }
 
-    /// Whether the first waiting command must be deferred for its own sake (`deferOverdueCommands`).
+    /// Whether `deferOverdueCommands` must defer the first waiting command because of its own pause, or because it is
+    /// the end of a lifetime and waits for a deferred command.
     private func mustDeferHead(_ head: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now)) { return true }
         return records[head].lifetime.isEnd && activities[activity].expectsDeferredCommand(now: now)
@@ -239,8 +242,10 @@ extension Delivery {
         pools.queuedEntryCount > 0 ? earliestPoolReviewAtMilliseconds : nil
     }
 
-    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
-    /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
+    /// Decides whether each pool is blocked, and checks the commands that wait for it. Finishes pushes that have
+    /// expired or that a newer command replaces. If the pool is blocked, also drops commands whose partition is
+    /// revoked, and defers those that will not be sent soon. Does nothing until `poolReviewIntervalMilliseconds` have
+    /// passed since the last review.
     ///
     /// A command that waits for Redis is never deferred, because only Redis can decide about it. While Redis is silent,
     /// the commands that wait for a credit are not deferred either: perhaps commands that wait for Redis have all
@@ -271,15 +276,15 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Begin waiting activities here too, not only when another one returns its credit. When the production pool
-            // becomes blocked, activities of unknown environment get credits of another kind (`PoolTable.poolKey`).
-            // Perhaps no activity has such a credit, so none returns one.
+            // Begin waiting activities here too, not only when another activity returns its credit. When the production
+            // pool becomes blocked, activities of unknown environment get credits of another kind
+            // (`PoolTable.poolKey`). Perhaps no activity has a credit of that kind, so none returns one.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
 
-    /// Checks each push that waits for a stream: finishes, replaces, drops or defers those that must not wait longer.
-    /// Returns whether a push was deferred.
+    /// Checks each push of a pool that waits for a stream: finishes, supersedes, drops or defers those that must not
+    /// wait longer. Returns whether a push was deferred.
     private mutating func reviewReadyPushes(_ poolKey: PoolKey, now: Moment) -> Bool {
         let isBlocked = pools.isBlocked(poolKey)
         var hasDeferred = false
@@ -298,9 +303,9 @@ extension Delivery {
                 deferCurrentCommandAndEndTurn(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // The first check never defers a push. Otherwise every push of a blocked pool would be deferred at
-                // once, and no response could show that the pool works again. A check while pushes are held back does
-                // not count, because no push leaves the queue then.
+                // Do not defer a push at its first check, but allow it at the next. Otherwise every push of a blocked
+                // pool would be deferred at once, and no response could show that the pool works again. A check while
+                // pushes are held back does not count, because no push leaves the queue then.
                 let isHoldingBack = pools.outageWatch(of: poolKey).pointee.isHoldingBack
                 records[record].deferral.mayBeDeferredAtNextReview = !isHoldingBack
                 pools.appendReadyPush(record, to: poolKey, now: now)
@@ -309,22 +314,22 @@ extension Delivery {
         return hasDeferred
     }
 
-    /// Checks each activity that waits for a credit: removes expired commands, and defers those that must not wait
-    /// longer. Returns whether a command was deferred.
+    /// Checks each activity that waits for a credit: removes commands that can no longer be sent
+    /// (`removeUnsendableCommands`), and defers overdue ones. Returns whether a command was deferred.
     private mutating func reviewActivitiesAwaitingCredit(_ poolKey: PoolKey, now: Moment) -> Bool {
         var hasDeferred = false
         for _ in 0..<pools.activitiesAwaitingCreditCount(of: poolKey) {
             guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { break }
             let current = activities[activity].currentCommand
             if current != .null {
-                guard !awaitsReplyAboutTwoClaims(current),
+                guard !mayRedisHaveEitherClaim(current),
                     isOverdue(current, now: now) || mustBeDeferredToNextOwner(current)
                 else {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
                 // Only the retry of a start waits for a credit as a current command (`ActivityPhase.awaitingService`).
-                // A command that has not begun is deferred because of its pool (below).
+                // So the cause is `retry`. The cause for a command that has not begun is `pool` (below).
                 deferCurrentCommandAndEndTurn(of: activity, .retry, now: now)
                 hasDeferred = true
                 continue
@@ -356,11 +361,11 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Marks the draw of a start as refunded, because the start is deferred: it draws again when it has come back.
-    /// Unlike `refundUnsentDraw`, this also refunds the draw of a start whose push was tried.
+    /// Notes that the draw of a start is refunded, because the start is deferred: it draws again when it has come back.
+    /// Unlike `noteUnsentDrawRefunded`, this also concerns a start whose push was tried.
     ///
-    /// - Returns: false if there is nothing to refund.
-    fileprivate mutating func refundDrawForDeferral() -> Bool {
+    /// - Returns: true if the caller must queue the call `refundStart`; false if the start has no draw.
+    fileprivate mutating func noteDrawRefundedForDeferral() -> Bool {
         guard case .drawn(let identifier) = start.draw else { return false }
         start.draw = .refunded(identifier: identifier)
         return true

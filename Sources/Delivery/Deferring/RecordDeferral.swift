@@ -30,9 +30,10 @@ struct RecordDeferral: BitwiseCopyable {
 }
 
 /// An activity's wait because of a deferral: for a command that is in the deferred topic, or for the end of the pause
-/// of a command that has come back from there.
+/// of a command that has come back from this topic.
 struct DeferralWait: BitwiseCopyable {
-    /// How much longer than `deferredDelayMilliseconds` the activity waits for a deferred command to come back.
+    /// How much longer than `deferredDelayMilliseconds` the activity waits for a deferred command to come back: a lane
+    /// may be late in reading its deferred record.
     static let returnLatenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.
@@ -46,7 +47,7 @@ struct DeferralWait: BitwiseCopyable {
     /// pause.
     private(set) var isForPause = false
     /// Whether the activity expects a deferred command other than the end of a lifetime. Such an end is sent after all
-    /// other commands. So its own return from the deferred topic must not end this wait.
+    /// other commands. So when the end comes back from the deferred topic, the wait for the other command must go on.
     private var expectsOtherThanLifetimeEnd = false
 
     init() {}
@@ -71,8 +72,8 @@ struct DeferralWait: BitwiseCopyable {
         (untilMilliseconds, isForPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
     }
 
-    /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
-    /// back.
+    /// Notes that a command was deferred. The activity waits for the command to come back, but not longer than until
+    /// `monotonicMilliseconds`.
     ///
     /// If the activity already waits for a state, the deferral of the end of a lifetime does not lengthen this wait.
     /// The wait ends a limited time after the deferral of the state, even if the state never comes back to this lane.
@@ -92,9 +93,9 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for it.
-/// Otherwise they could be lost:
-/// - If the activity's earlier life has ended, Redis would reply `ended`.
+/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for the
+/// start. Otherwise they could be lost:
+/// - If the activity's earlier life has ended, Redis would reply `ended` to them.
 /// - If the earlier life goes on, Redis could hold them, and the end of that life would remove them.
 struct DeferredStartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.

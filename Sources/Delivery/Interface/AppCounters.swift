@@ -17,7 +17,8 @@ public struct AppCounters: Sendable, Equatable {
 extension Delivery {
     public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
 
-    /// Changes the counters of the record's app. Does nothing if the record has no configured app: it counts for none.
+    /// Changes the counters of the record's app. Does nothing if the record has no configured app: such a record counts
+    /// for no app.
     @inline(__always)
     private mutating func changeCounters(of record: RecordIndex, _ change: (inout AppCounters) -> Void) {
         guard let appIndex = records[record].configuredAppIndex else { return }

@@ -1,20 +1,20 @@
-/// Decides from readings of Redis' clock how a worker corrects its wall clock. All workers then have the same time. A
-/// machine with a wrong clock neither refuses commands as too new nor takes them for old.
+/// Decides from readings of Redis' clock how a worker corrects its wall clock. All workers then have the same time. So
+/// a worker on a machine with a wrong clock neither refuses commands as too new, nor treats new commands as old.
 ///
 /// A reading is not exact, and each change of the correction sets the worker's clock forward or back. So the correction
 /// changes only if it is wrong by more than ``toleranceMilliseconds``.
 ///
 /// Without a third clock, nobody knows which of two clocks is wrong. But CLOCK_BOOTTIME, which nobody can set, can show
-/// that Redis' clock was set back. Then the correction does not change: with Redis' time, all workers would refuse the
-/// newest commands for good, because their timestamps would be in the future. Redis' clock may also seem to be set
+/// that Redis' clock was set back. Then the correction does not change: with Redis' time, all workers would permanently
+/// refuse the newest commands, because their timestamps would be in the future. Redis' clock may also seem to be set
 /// forward. Its time is then used: the machine may be a virtual one that was paused, and CLOCK_BOOTTIME stops during
 /// the pause.
 package struct ClockCorrection: Sendable, Equatable {
     package static let toleranceMilliseconds: Int64 = 1_000
     /// A larger difference is not corrected, because no reading shows which of the two clocks is wrong. If Redis' clock
     /// is the wrong one, a correction would stop all workers.
-    package static let millisecondsMax: Int64 = 30 * 60_000
-    /// Above this difference, an operator must repair one of the clocks.
+    package static let correctableMillisecondsMax: Int64 = 30 * 60_000
+    /// Above this difference between the two clocks, an operator must correct one of them.
     package static let warningMilliseconds: Int64 = 60_000
 
     /// One reading of the clocks of Redis' primaries.
@@ -41,7 +41,7 @@ package struct ClockCorrection: Sendable, Equatable {
         }
     }
 
-    /// How far two clocks were ahead of CLOCK_BOOTTIME.
+    /// How far the worker's own clock and Redis' clock were ahead of CLOCK_BOOTTIME at one reading.
     private struct BootOffsets: Equatable {
         var systemMilliseconds: Int64
         var serverMilliseconds: Int64
@@ -52,12 +52,13 @@ package struct ClockCorrection: Sendable, Equatable {
     /// next reading.
     package private(set) var bootOffsetMilliseconds: Int64?
     /// What the correction added to the worker's own clock at the last reading that counted.
-    package private(set) var milliseconds: Int64 = 0
+    package private(set) var addedMilliseconds: Int64 = 0
     /// Whether Redis' clock was set back by more than ``warningMilliseconds`` since the last reading at which both
     /// clocks agreed, and they do not agree now.
     package private(set) var isServerClockSetBack = false
     /// The offsets at the last reading at which both clocks agreed: they differed by at most ``warningMilliseconds``.
-    /// Nil if they differ for an unknown reason, so that nobody knows which of them is wrong.
+    /// Nil before the first reading, and while the clocks differ for an unknown reason, so that nobody knows which of
+    /// them is wrong.
     private var agreedOffsets: BootOffsets?
     /// How far Redis' clock was ahead of the worker's own clock at the last reading that counted.
     package private(set) var differenceMilliseconds: Int64 = 0
@@ -84,24 +85,27 @@ package struct ClockCorrection: Sendable, Equatable {
                 serverMilliseconds: systemOffsetMilliseconds + difference
             )
         )
-        // The worker's own clock may have been set since the last reading.
-        milliseconds = bootOffsetMilliseconds.map { $0 - systemOffsetMilliseconds } ?? 0
+        // The worker's own clock may have been set since the last reading. So calculate again what the correction adds
+        // to it.
+        addedMilliseconds = bootOffsetMilliseconds.map { $0 - systemOffsetMilliseconds } ?? 0
         if !isServerClockSetBack {
-            let isCorrectable = difference.magnitude <= UInt64(Self.millisecondsMax)
-            let newMilliseconds = isCorrectable ? difference : 0
-            let isChanged = (newMilliseconds - milliseconds).magnitude > UInt64(Self.toleranceMilliseconds)
-            if isChanged { milliseconds = newMilliseconds }
+            let isCorrectable = difference.magnitude <= UInt64(Self.correctableMillisecondsMax)
+            let newAddedMilliseconds = isCorrectable ? difference : 0
+            let changeMilliseconds = newAddedMilliseconds - addedMilliseconds
+            if changeMilliseconds.magnitude > UInt64(Self.toleranceMilliseconds) {
+                addedMilliseconds = newAddedMilliseconds
+            }
         }
-        if milliseconds.magnitude <= UInt64(Self.toleranceMilliseconds) { milliseconds = 0 }
-        bootOffsetMilliseconds = milliseconds == 0 ? nil : systemOffsetMilliseconds + milliseconds
+        if addedMilliseconds.magnitude <= UInt64(Self.toleranceMilliseconds) { addedMilliseconds = 0 }
+        bootOffsetMilliseconds = addedMilliseconds == 0 ? nil : systemOffsetMilliseconds + addedMilliseconds
     }
 
     /// Compares the offsets of both clocks with ``agreedOffsets``. A slow drift must not look as if a clock was set
     /// back. So each reading at which the clocks still agree replaces those offsets.
     ///
-    /// Redis' clock counts as set back only if the worker's own clock has kept its agreed offset. Later, when Redis'
-    /// clock counts as set back, the own clock's offset may change, and ``agreedOffsets`` stay: CLOCK_BOOTTIME stops
-    /// while the machine is paused, so after a pause a clock that is right has another offset.
+    /// Redis' clock counts as set back only if the worker's own clock has kept its agreed offset. As long as Redis'
+    /// clock counts as set back, the offset of the worker's own clock may change, and ``agreedOffsets`` stay:
+    /// CLOCK_BOOTTIME stops while the machine is paused, so after a pause a clock that is right has another offset.
     private mutating func noteWhetherServerClockIsSetBack(_ offsets: BootOffsets) {
         isServerClockSetBack =
             agreedOffsets.map { agreedOffsets in
@@ -113,8 +117,8 @@ package struct ClockCorrection: Sendable, Equatable {
         if !isServerClockSetBack { agreedOffsets = isClockWrong ? nil : offsets }
     }
 
-    /// Returns the middle value. Of two middle values, returns the one that is nearer to 0: if one of two servers has a
-    /// wrong clock, nothing is corrected.
+    /// Returns the middle value; nil if there is no value. Of two middle values, returns the one that is nearer to 0:
+    /// if one of two servers has a wrong clock, nothing is corrected.
     private static func median(_ sortedValues: [Int64]) -> Int64? {
         guard !sortedValues.isEmpty else { return nil }
         let (low, high) = (sortedValues[(sortedValues.count - 1) / 2], sortedValues[sortedValues.count / 2])

@@ -25,9 +25,10 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds; no meaning if the record has no token.
     public var registeredAtWallMilliseconds: Int64
-    /// For a start: the claim with which Redis may have admitted it. The lane that reads the deferred record makes a
-    /// new claim, and names both claims to Redis. Redis then passes the permission on to the new claim. Without this
-    /// claim, Redis would reply `unknown` for a start that it had admitted, and the start would be lost. (R16)
+    /// For a start: the claim with which Redis may have admitted it; 0: there is none. The lane that reads the deferred
+    /// record makes a new claim, and names both claims to Redis. Redis then passes the permission on to the new claim.
+    /// Without this claim, Redis would reply `unknown` for a start that it had admitted, and the start would be lost.
+    /// (R16)
     public var claim: UInt64
     /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
     public var isHeldStart: Bool
@@ -38,7 +39,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The priority with which the command's state is sent if its alert is removed; 0: not known.
     public var priorityWithoutAlert: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
-    public var isAlertExpired: Bool
+    public var wasAlertRemovedByAge: Bool
     /// How many attempts to push to the activity failed in a row for a reason that only delays a push (R18). Each
     /// failure makes the next pause longer, up to a maximum.
     public var serviceFailureCount: UInt8
@@ -61,7 +62,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         isReread: Bool = false,
         carriedAlertVersion: Version? = nil,
         priorityWithoutAlert: UInt8 = 0,
-        isAlertExpired: Bool = false,
+        wasAlertRemovedByAge: Bool = false,
         serviceFailureCount: UInt8 = 0,
         pauseEndWallMilliseconds: Int64 = 0
     ) {
@@ -80,12 +81,13 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.isReread = isReread
         self.carriedAlertVersion = carriedAlertVersion
         self.priorityWithoutAlert = priorityWithoutAlert
-        self.isAlertExpired = isAlertExpired
+        self.wasAlertRemovedByAge = wasAlertRemovedByAge
         self.serviceFailureCount = serviceFailureCount
         self.pauseEndWallMilliseconds = pauseEndWallMilliseconds
     }
 }
 
+/// Why a command is deferred.
 public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The command's pool sends nothing, or too little for the pushes that wait for it.
     case pool
@@ -126,7 +128,7 @@ extension RecordView {
             isReread: isReread,
             carriedAlertVersion: sourceAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
-            isAlertExpired: isAlertExpired,
+            wasAlertRemovedByAge: wasAlertRemovedByAge,
             serviceFailureCount: recordDeferral.serviceFailureCount,
             pauseEndWallMilliseconds: recordDeferral.pauseEndWallMilliseconds
         )
@@ -138,8 +140,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if deferralNeedsToken { record.token = (token, environment) }
-        // A deferred command is read by the rules for commands of producers, and these must not name the alert of
-        // another command. So the version of a carried alert is in `Deferral.carriedAlertVersion` instead.
+        // A deferred command is read by the rules for commands of producers, which must not name the alert of another
+        // command. So the version of a carried alert is in `Deferral.carriedAlertVersion` instead.
         record.carriedAlertVersion = nil
         return record
     }

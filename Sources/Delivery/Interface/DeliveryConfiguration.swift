@@ -33,11 +33,11 @@ public struct DeliveryConfiguration: Sendable {
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. Registrations
     /// then release few held commands at a time (`holdBackRegistrationIfNoRoom`). At least 1.
     public var usedBlockBytesMax = Int.max
-    /// The lane also stops receiving when so many bytes are allocated for blocks, in use or free. Records and the ids
+    /// The lane also stops receiving when this many bytes are allocated for blocks, in use or free. Records and the ids
     /// of activities are stored in blocks, which are cut from chunks (`Arena`). At least twice ``blockChunkBytes``.
     public var allocatedBlockBytesMax = Int.max
-    /// The bytes of one chunk of blocks (`Arena`): a power of two. Each size of blocks in use needs at least one chunk,
-    /// so a lane with little memory needs small chunks.
+    /// The bytes of one chunk of blocks (`Arena`): a power of two. Each block size that is in use needs at least one
+    /// chunk, so a lane with little memory needs small chunks.
     public var blockChunkBytes = Self.blockChunkBytesMax
     public static var blockChunkBytesMin: Int { Arena.chunkBytesMin }
     public static var blockChunkBytesMax: Int { Arena.chunkBytesMax }
@@ -101,7 +101,8 @@ public struct DeliveryConfiguration: Sendable {
             reloadable.deferredDelayMilliseconds + Self.carrierWaitMarginMilliseconds
         )
     }
-    /// How much longer `carrierWaitMillisecondsMax` is, at least, than the delay of deferred commands.
+    /// How much longer `carrierWaitMillisecondsMax` is, at least, than the delay of deferred commands, because they may
+    /// come back late.
     private static let carrierWaitMarginMilliseconds: Int64 = 5_000
 
     /// Traps if a value is out of its range. The caller has already checked the values that an operator may set.

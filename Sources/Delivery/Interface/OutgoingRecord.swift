@@ -1,6 +1,6 @@
 /// A record that the shell must produce to Kafka. When the shell has the delivery report, it calls
-/// `deliveryReportReceived`. For `Kind.traceOnly` there is nothing to produce, and the shell calls this function
-/// at once.
+/// `deliveryReportReceived`. For `Kind.traceOnly` there is nothing to produce, and the shell calls
+/// `deliveryReportReceived` at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter

@@ -8,7 +8,7 @@ public struct PushResult {
         /// soon: after a short pause (`DeliveryConfiguration.retryBaseMilliseconds`), or at once if it is a member's
         /// push in a round.
         ///
-        /// Some pushes wait as long as after `retryLater` instead:
+        /// Any of these pushes waits as long as after `retryLater` instead:
         /// - a broadcast
         /// - a push to a member that has just joined an audience
         /// - a member's push in a round, after its third failure in a row

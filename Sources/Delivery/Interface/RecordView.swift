@@ -52,7 +52,8 @@ public struct RecordView {
     public var sourceOffset: Int64 { slot.source.offset }
     /// When the token was registered, or unregistered by a tombstone, UNIX milliseconds.
     public var registeredAtWallMilliseconds: Int64 { slot.token.registeredAtWallMilliseconds }
-    /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
+    /// From when on the token is dead, UNIX milliseconds. Only for an invalidation: traps if APNs has not refused the
+    /// token.
     public var invalidAtWallMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtWallMilliseconds }
     // The times of the record, UNIX milliseconds. The first two are -1 if they are not known. Each of the others is nil
     // until its step has happened, for example the admission.
@@ -173,7 +174,7 @@ public struct RecordView {
     public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
-    var isAlertExpired: Bool { slot.alert.wasRemovedByAge }
+    var wasAlertRemovedByAge: Bool { slot.alert.wasRemovedByAge }
     /// Whether a deferred record of this command needs a token: the command's own token if it must still be registered,
     /// or the token that released a held start.
     var deferralNeedsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }

@@ -8,8 +8,8 @@ extension Delivery {
         let effects = outcome.effects
         return switch slot.pointee.event {
         case .start: effects.contains(.startShowsLife)
-        // A restart shows the newest state. So if the policy restarts the activity, an update after its end is reported
-        // too (`updatedAfterEnd`).
+        // A restart shows the newest state. So if the policy restarts activities, an update to an activity that has
+        // ended is reported too (`updatedAfterEnd`).
         case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)
         case .end:
             effects.contains(.endShowsEnd)
@@ -37,16 +37,15 @@ extension Delivery {
             && slot.pointee.ending.outcome.effects.contains(.givesUpRestart)
     }
 
-    /// Whether an earlier attempt of this end probably ended the activity, and its response was lost. False unless APNs
-    /// has said (410) since when the token is dead.
-    ///
-    /// True if the token died after the command was made. If the user had dismissed the activity before, the token
-    /// would have died before. (Apple, "Handling notification responses from APNs")
+    /// Whether an earlier attempt of this end probably ended the activity, and the response to that attempt was lost.
+    /// True only if APNs has said (410) since when the token is dead, and this time is not before the command's
+    /// timestamp. If the user had dismissed the activity before, the token would have died before. (Apple, "Handling
+    /// notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
+        guard case .unlessRegisteredSince(let invalidAtWallMilliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false
         }
-        return milliseconds >= slot.pointee.version.timestamp * 1_000
+        return invalidAtWallMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
     /// Returns the event that the end of a lifetime, or the restart after it, reports to the timetable.
@@ -67,8 +66,8 @@ extension Delivery {
             return .otherEndAdmitted(beganAtMilliseconds: beganAtWallMilliseconds)
         }
         var restartAtWallMilliseconds: Int64 = 0
-        // An activity that was a member of audiences is not started again. The timetable keeps no states that came
-        // through an audience, so the new life would show an older state.
+        // The time stays 0 (no restart) if the activity was a member of audiences: the timetable keeps no states that
+        // came through an audience, so the new life would show an older state.
         if effects.contains(.endsLife) || effects.contains(.endsLifeIfAttemptedBefore),
             !slot.pointee.lifetime.hasLeftAudiences
         {

@@ -13,9 +13,9 @@ import LiveActivity
 ///   states.
 ///
 /// If the policy starts the activity again, the timetable keeps the activity's start and newest state. Then:
-/// 1. The keeper's end ends the life.
-/// 2. The life's entry in the timetable becomes an entry that waits for a new start, unless the activity was a member
-///    of an audience.
+/// 1. A command of the keeper ends the life.
+/// 2. The life's entry in the timetable becomes an entry that waits for a new start. Exception: if the activity was a
+///    member of an audience, it is not started again.
 /// 3. Redis permits the new start only while the timetable has this entry. If the producer sends an end, the report of
 ///    this end removes the entry. So the new start never follows an end of the producer.
 extension Delivery {
@@ -90,8 +90,8 @@ extension Delivery {
         )
     }
 
-    /// How long a command may be on its way through the commands topic and, if it is deferred, through the deferred
-    /// topic. The delay of deferred commands (`deferredDelayMilliseconds`) is not included.
+    /// The longest time, as assumed, that a command is on its way through the commands topic and, if it is deferred,
+    /// through the deferred topic. The delay of deferred commands (`deferredDelayMilliseconds`) is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
     /// Returns the call that asks Redis whether a lifetime command is still permitted. This call is made before the
@@ -139,8 +139,9 @@ extension Delivery {
         }
     }
 
-    /// Whether a registration must report to the timetable: the registration proves that its activity is alive, and the
-    /// default policy of its app limits the lifetime.
+    /// Whether a registration must report to the timetable that its activity is alive. True if it names an activity and
+    /// no device, the default policy of its app limits the lifetime, and it has not expired
+    /// (`AgeRules.isRegistrationExpired`).
     func mustReportLife(ofRegistration record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.limitsLifetimes && slot.pointee.texts.device.count == 0
@@ -199,7 +200,7 @@ extension Delivery {
     /// Asks Redis whether a lifetime command is still permitted. Redis permits an end if the timetable has the life
     /// that the command ends. Redis permits a restart if the timetable has the entry that waits for this restart, and
     /// no state newer than the one that the command brings. The command enters its activity's waiting list only after
-    /// the reply (`handleLifetimeCheck`).
+    /// the reply (`continueAfterLifetimeCheck`).
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
         _ command: Command,
@@ -220,7 +221,10 @@ extension Delivery {
     ///
     /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended, or
     ///   refused the call.
-    mutating func handleLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
+    mutating func continueAfterLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
+        if isPermitted, !isPartitionRevoked(record), mayHaveUnreadDeferredCommands(before: record, now: now) {
+            return repeatLifetimeCheckAfterPause(record, now: now)
+        }
         let activity = findOrAddActivity(of: record)
         if isPartitionRevoked(record) {
             drop(record, now: now)
@@ -241,6 +245,41 @@ extension Delivery {
         // Exception: if the command came from the deferred topic with a pause (`restore`), the activity waits until the
         // end of this pause.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
+    }
+
+    /// Makes the call `checkLifetime` again after a pause. The commands that previous owners deferred, and that are not
+    /// read yet, may bring a newer state, which must be sent before the end of a lifetime.
+    private mutating func repeatLifetimeCheckAfterPause(_ record: RecordIndex, now: Moment) {
+        let ticket = StoreTicket(.checkLifetime, appIndex: records[record].appIndex, record: record)
+        records[record].ending.expectAcknowledgement()
+        recordsAwaitingStoreCount += 1
+        storeQueue.setAside(ticket, now: now)
+    }
+
+    /// Notes that an update has got the outcome `ended`, and that its state is reported to the timetable. If a restart
+    /// waits in the lane, Redis permitted it before this report, so the restart may show an older state. Redis must be
+    /// asked about it again (`checkRestartAgain`).
+    mutating func noteUpdateAfterEnd(of activity: ActivityIndex) {
+        let list = activities.address(of: activity).pointee.waitingList
+        var nextCandidate = list.head
+        while let candidate = nextCandidate {
+            nextCandidate = list.successor(of: candidate, in: records)
+            if records[candidate].isUnsentRestart { records[candidate].lifetime.mustBeCheckedAgain = true }
+        }
+    }
+
+    /// Asks Redis again about a restart whose turn has come, if an update has ended since the first reply
+    /// (`noteUpdateAfterEnd`). If the update's state is newer than the restart's, Redis does not permit this restart,
+    /// and the keeper makes another one with the newer state.
+    ///
+    /// - Returns: whether the restart has left the waiting list. The activity is still idle.
+    mutating func checkRestartAgain(_ head: RecordIndex, of activity: ActivityIndex) -> Bool {
+        guard records[head].lifetime.mustBeCheckedAgain, records[head].isUnsentRestart else { return false }
+        records[head].lifetime.mustBeCheckedAgain = false
+        activities[activity].waitingList.remove(head, in: &records)
+        records.enter(.awaitingRedis, head)
+        queueStoreCall(.checkLifetime, head)
+        return true
     }
 
     /// Whether a start or an end that the producer sent takes precedence over this lifetime command.
@@ -274,8 +313,8 @@ extension Delivery {
     ///     beside the end of a lifetime                     what happens
     ///     a start, or an end that the producer sent        it replaces the end of the lifetime
     ///     an update that is not newer                      it is put before the end of the lifetime
-    ///     a newer update, read before this end             it stays before the end of the lifetime
-    ///     a newer update, read after this end              it gets the outcome `ended`
+    ///     a newer update that was read before the end      it stays before the end of the lifetime
+    ///     a newer update that was read after the end       it gets the outcome `ended`
     ///     another end of a lifetime                        the older of the two stays
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
@@ -286,9 +325,9 @@ extension Delivery {
         -> SlotStatus
     {
         guard records[tail].lifetime.isEnd else {
-            // The producer's starts and ends take precedence over this end of a lifetime. `handleLifetimeCheck` has
-            // looked for them. But another one may have come since then, while the lane tried to defer this end and
-            // Kafka refused the deferred record.
+            // The producer's starts and ends take precedence over this end of a lifetime. `continueAfterLifetimeCheck`
+            // has looked for them. But another one may have come since then, while the lane tried to defer this end
+            // and Kafka refused the deferred record.
             if mustYieldToProducer(record, of: activity, now: now) {
                 finish(record, .superseded)
             } else {
@@ -324,7 +363,8 @@ extension Delivery {
         return merge(record, into: activity, now: now)
     }
 
-    /// Puts the current command, which is the end of a lifetime, behind all waiting commands.
+    /// Puts the current command, which is the end of a lifetime, behind all waiting commands. If another end of a
+    /// lifetime already waits there, keeps only the older of the two ends.
     mutating func putBackLifetimeEnd(_ end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let tail = activities[activity].waitingList.tail, records[tail].lifetime.isEnd else {
             return activities[activity].waitingList.append(end, in: &records)
@@ -333,11 +373,19 @@ extension Delivery {
     }
 }
 
+extension RecordSlot {
+    /// Whether the record is a restart that Redis may still refuse: it has drawn from no budget, so it was never
+    /// admitted or sent, and it was not held. (The timetable has no entry of a held restart any more.)
+    var isUnsentRestart: Bool {
+        lifetime.isRestart && needsStartToken && !start.isHeld && push.attemptCount == 0
+    }
+}
+
 extension Command {
     /// Whether the command ends an activity because its lifetime is over, or starts it again.
     @inline(__always)
-    package func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
+    package func isLifetimeCommand(in value: UnsafeRawBufferPointer) -> Bool {
         event != .update && !isForAudienceOrChannel && !identifier.isAbsent
-            && LifetimeCommandIdentifier(identifier.range.bytes(in: record)) != nil
+            && LifetimeCommandIdentifier(identifier.range.bytes(in: value)) != nil
     }
 }

@@ -20,7 +20,7 @@ struct Arena: ~Copyable {
         var isNone: Bool { sizeClass == Arena.absentSizeClass }
     }
 
-    /// The sizes of blocks are powers of two, from 64 bytes to 128 KiB.
+    /// The number of block sizes. They are powers of two, from 64 bytes to 128 KiB.
     private static var sizeClassCount: Int { 12 }
     /// The logarithm to the base 2 of the smallest size: 2⁶ = 64 bytes.
     private static var smallestSizeShift: Int { 6 }
@@ -39,7 +39,7 @@ struct Arena: ~Copyable {
         var capacity = 0
     }
 
-    /// A power of two.
+    /// The bytes of each chunk: a power of two.
     private let chunkBytes: Int
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
@@ -92,8 +92,8 @@ struct Arena: ~Copyable {
     /// none.
     private static func sizeClass(of count: Int) -> Int {
         precondition(count >= 0)
-        let lastIndex = max(count, 1 << smallestSizeShift) - 1
-        return Int.bitWidth - lastIndex.leadingZeroBitCount - smallestSizeShift
+        let lastByteIndex = max(count, 1 << smallestSizeShift) - 1
+        return Int.bitWidth - lastByteIndex.leadingZeroBitCount - smallestSizeShift
     }
 
     private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestSizeShift) }
@@ -159,8 +159,9 @@ struct Arena: ~Copyable {
         freeBlocks[sizeClass].capacity += blocksPerChunk
         freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].capacity)
         freeBlocks[sizeClass].count = blocksPerChunk
-        for block in 0..<blocksPerChunk {
-            (freeBlocks[sizeClass].stack + block).initialize(to: chunk + (blocksPerChunk - 1 - block) * blockBytes)
+        for position in 0..<blocksPerChunk {
+            (freeBlocks[sizeClass].stack + position)
+                .initialize(to: chunk + (blocksPerChunk - 1 - position) * blockBytes)
         }
     }
 }

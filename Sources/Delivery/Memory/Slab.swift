@@ -67,7 +67,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     /// Frees an element, whose index `allocate` then returns again. Traps if the element is not in use.
     package mutating func free(_ index: SlabIndex<Element>) {
-        precondition(isInUse(index), "a record was freed twice")
+        precondition(isInUse(index), "an element was freed twice")
         setHeader(of: index, to: firstFreeIndex.rawValue)
         firstFreeIndex = index
         count -= 1

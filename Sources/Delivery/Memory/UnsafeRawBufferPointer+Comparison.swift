@@ -1,6 +1,6 @@
 extension UnsafeRawBufferPointer {
-    /// Whether both have the same bytes. The lane compares ids and tokens of each command, and `elementsEqual` would
-    /// compare them byte by byte. So this compares eight bytes at a time.
+    /// Whether both buffers have the same bytes. The lane compares ids and tokens of each command, and `elementsEqual`
+    /// would compare them byte by byte. So this function compares eight bytes at a time.
     package func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
         guard count == other.count else { return false }
         var byteOffset = 0

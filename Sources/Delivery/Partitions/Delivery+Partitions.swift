@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Assignment and revocation of partitions, and the offsets that may be committed.
 extension Delivery {
-    /// The maximum number of partitions at a time.
+    /// The maximum number of partitions that a lane has at a time.
     package static var partitionsMax: Int { PartitionTable<Partition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
@@ -41,8 +41,8 @@ extension Delivery {
     /// them. Call this before the partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: the metadata of the commit, as `progress` made it. Malformed text, and text for another offset, is
-    ///     refused: every record from `committedOffset` on is then processed.
+    ///   - metadata: the metadata of the commit, as `composeProgress` made it. Malformed text, and text for another
+    ///     offset, is refused: every record from `committedOffset` on is then processed.
     ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
     ///     have no record yet, and are ignored.
     /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused or
@@ -59,19 +59,20 @@ extension Delivery {
 
     /// Returns the offset and the metadata to commit for a partition; nil before the partition's first record, and if
     /// the partition is not assigned.
-    public mutating func progress(_ partitionIndex: UInt32) -> PartitionProgress? {
-        partitions[partitionIndex]?.pointee.makeProgress()
+    public mutating func composeProgress(_ partitionIndex: UInt32) -> PartitionProgress? {
+        partitions[partitionIndex]?.pointee.composeProgress()
     }
 
-    /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
-    /// While the number is unchanged, the caller need not read the metadata of `progress` again.
+    /// Returns a number that grows with each record that is settled or skipped, and with each gap in the received
+    /// offsets; 0 if the partition is not assigned. While the number is unchanged, the caller need not read the
+    /// metadata of `composeProgress` again.
     public func progressRevision(_ partitionIndex: UInt32) -> UInt64 {
         partitions[partitionIndex]?.pointee.ledger.progressRevision ?? 0
     }
 
-    /// Begins to revoke a partition. The lane begins no further record of the partition, and drops those that wait: the
-    /// next owner reads them again. Records that are under way continue to their results, or until they need another
-    /// attempt.
+    /// Begins to revoke a partition; does nothing if the partition is not assigned, or is being revoked already. The
+    /// lane begins no further record of the partition, and drops those that wait: the next owner reads them again.
+    /// Records that are under way continue to their results, or until they need another attempt.
     public mutating func beginRevoking(_ partitionIndex: UInt32, now: Moment) {
         guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -149,7 +150,7 @@ extension Delivery {
     }
 
     /// Returns when the oldest unsettled record was received, an approximate monotonic time; nil if all received
-    /// records are settled or dropped, or if the partition is not assigned.
+    /// records are settled or dropped, if the time is unknown, or if the partition is not assigned.
     public func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {
         partitions[partitionIndex]?.pointee.oldestUnsettledSinceMilliseconds
     }
@@ -175,7 +176,7 @@ extension Delivery {
 extension Partition {
     /// Returns the offset and the metadata to commit; nil before the partition's first record. Until all reread records
     /// are settled again, the metadata names them too (``RereadOffsets``).
-    fileprivate mutating func makeProgress() -> PartitionProgress? {
+    fileprivate mutating func composeProgress() -> PartitionProgress? {
         rereadOffsets.noteSettledRecords(of: ledger)
         guard !rereadOffsets.areRangesSettledAgain else { return ledger.progress }
         guard ledger.nextOffset > 0 else { return nil }
@@ -208,8 +209,8 @@ public struct PartitionProgress: Sendable, Equatable {
     /// kinds of settled records are left out: those that the next owner must read again
     /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
     public var metadata: [UInt8]
-    /// Whether all reread records that the metadata of the rereading named are settled again. If not, the metadata
-    /// names them still, and the rereading is not complete.
+    /// Whether all reread records at or above the settled offset are settled again (``RereadOffsets``). If not, the
+    /// metadata still names them, and the rereading is not complete.
     public var areRereadRecordsSettled: Bool
 
     package init(committableOffset: Int64, metadata: [UInt8], areRereadRecordsSettled: Bool = true) {

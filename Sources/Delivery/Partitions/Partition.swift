@@ -3,8 +3,8 @@ struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
         /// The lane receives the partition's records and works on them.
         case assigned
-        /// The lane begins no record, and records under way continue. The partition is released when no record is left,
-        /// or when the drain time is over.
+        /// The lane begins no record, and records under way continue. The partition is released when all its received
+        /// records are settled or dropped, or when the drain time is over.
         case revoking
     }
 
@@ -19,6 +19,8 @@ struct Partition: AssignedPartition, ~Copyable {
     /// dropped (`Delivery+Settling`).
     var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
+    /// Set only if ``topic`` is the deferred topic.
+    var deferredBacklog = DeferredBacklog()
 
     /// When the oldest unsettled record was received, an approximate monotonic time; nil if all received records are
     /// settled or dropped, or if the time is unknown.

@@ -31,8 +31,9 @@ package struct PartitionLedger: ~Copyable {
     private var ringOffsetCount = Self.ringOffsetCountMin
     /// A ring with one bit for each offset from the committable one on; a set bit: the offset is settled.
     private var settledBits: UnsafeMutablePointer<UInt64>
-    /// The offset at which a new owner must begin to read. Once the lane has received a record, it never falls. It may
-    /// fall with the first record: if the topic's log was replaced, this record is below the committed offset.
+    /// The offset at which a new owner must begin to read. Once the lane has received a record, this offset never
+    /// falls. It may fall with the first record: if the topic's log was replaced, this record is below the committed
+    /// offset.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
@@ -72,7 +73,7 @@ package struct PartitionLedger: ~Copyable {
     /// meaning, and may be negative.
     package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
-    /// Whether the ledger can take the record at `offset` now: its bits reach up to this offset.
+    /// Whether the ledger can take the record at `offset` now. False if `offset` is above the window.
     package func hasRoom(for offset: Int64) -> Bool {
         guard hasReceivedRecord, offset > committableOffset else { return true }
         // If all received offsets are settled, the ledger can move on to `offset`, however many offsets are missing
@@ -93,7 +94,8 @@ package struct PartitionLedger: ~Copyable {
         } else {
             makeRoomInRings(below: offset + 1)
             var skippedOffset = nextOffset
-            // A gap may complete the reread records (`RereadOffsets`), so the lane must report.
+            // Offsets without records count as settled. They may be the last reread offsets that were not settled
+            // (`RereadOffsets`), so the lane must report them.
             if skippedOffset < offset { progressRevision &+= 1 }
             while skippedOffset < offset {
                 setSettledBit(skippedOffset)
@@ -130,8 +132,8 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameters:
     ///   - committedOffset: the group's committed offset, from which the lane reads the partition.
-    ///   - ranges: ascending and disjoint, none below `committedOffset`. Ignores offsets that are `windowOffsetCount`
-    ///     or more above it, for which the ledger has no bits: their records are processed again.
+    ///   - ranges: ascending and disjoint, none below `committedOffset`. Offsets that are `windowOffsetCount` or more
+    ///     above it are ignored, because the ledger has no bits for them: their records are processed again.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
         let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
@@ -153,10 +155,10 @@ package struct PartitionLedger: ~Copyable {
         let bitFormEndOffset = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitFormEndOffset {
-            let first = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: endOffset)
-            guard first < endOffset else { break }
-            offset = findFirstOffset(mayBeNamedInMetadata: false, from: first, below: endOffset)
-            ranges.append(first..<offset)
+            let firstOffset = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: endOffset)
+            guard firstOffset < endOffset else { break }
+            offset = findFirstOffset(mayBeNamedInMetadata: false, from: firstOffset, below: endOffset)
+            ranges.append(firstOffset..<offset)
         }
         return ranges
     }
@@ -182,8 +184,8 @@ package struct PartitionLedger: ~Copyable {
             let bitIndex = Int(offset) & (ringOffsetCount - 1)
             let nameableBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
             let word = mayBeNamed ? nameableBits : ~nameableBits
-            let rest = word >> UInt64(bitIndex & 63)
-            if rest != 0 { return min(endOffset, offset + Int64(rest.trailingZeroBitCount)) }
+            let remainingBits = word >> UInt64(bitIndex & 63)
+            if remainingBits != 0 { return min(endOffset, offset + Int64(remainingBits.trailingZeroBitCount)) }
             offset += Int64(64 - bitIndex & 63)
         }
         return endOffset
@@ -216,7 +218,7 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameter isLeftOutOfMetadata: whether the commit's metadata must not name the record, because what it brought
     ///   now exists only in this worker's memory (`RecordEnding.isLeftOutOfMetadata`). If false, the metadata may name
-    ///   it: the next owner then skips it even if a lower record is unsettled.
+    ///   it: the next owner then skips it even if a record at a lower offset is unsettled.
     package mutating func settle(_ offset: Int64, isLeftOutOfMetadata: Bool = false) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")

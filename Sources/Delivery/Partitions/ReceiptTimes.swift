@@ -2,7 +2,7 @@
 /// has waited. (The record's own time would not say this: a registration may be months old when it is read.)
 ///
 /// Only some records have a sample: an offset with its receipt time. A sample counts for all records up to the next
-/// sample. So a time is wrong by at most 250 ms, or by a few hundredths of the age if that is more.
+/// sample. So a time is wrong by at most 250 ms, or by a few percent of the age if that is more.
 ///
 /// When there is no room for another sample, the samples of settled records are removed if they are at least half of
 /// all. Otherwise every second sample is removed, and the interval between samples is doubled.
@@ -64,11 +64,11 @@ package struct ReceiptTimes: ~Copyable {
     /// Makes room: removes the samples that only settled records need, if these are at least half of all. Otherwise
     /// removes every second sample.
     private mutating func makeRoomForSample(committableOffset: Int64) {
-        var first = 0
-        while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }
-        if first >= Self.samplesMax / 2 {
-            for position in first..<sampleCount { samples[position - first] = samples[position] }
-            sampleCount -= first
+        var firstKept = 0
+        while firstKept + 1 < sampleCount, samples[firstKept + 1].offset <= committableOffset { firstKept += 1 }
+        if firstKept >= Self.samplesMax / 2 {
+            for position in firstKept..<sampleCount { samples[position - firstKept] = samples[position] }
+            sampleCount -= firstKept
             sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
         } else {
             for position in 0..<sampleCount / 2 { samples[position] = samples[position * 2] }

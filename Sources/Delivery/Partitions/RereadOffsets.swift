@@ -15,10 +15,10 @@ struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
-    /// One above the highest offset of a reread record. Most records are at or above it, so that `contains` needs no
-    /// search.
+    /// One above the highest offset of a reread record. Most records are at or above this offset, so that `contains`
+    /// needs no search for them.
     private let rereadEndOffset: Int64
-    /// The reread records below this offset are settled again, as far as they are in `settledRanges`.
+    /// All records below this offset that `settledRanges` has are settled again.
     private var settledAgainEndOffset: Int64 = .min
 
     /// Makes the value for a partition without reread records.
@@ -48,7 +48,7 @@ struct RereadOffsets {
         }
     }
 
-    /// Returns the union of these ranges and of the ranges of reread offsets, without the offsets below `firstOffset`.
+    /// Returns the union of `ranges` and of `settledRanges`, without the offsets below `firstOffset`.
     ///
     /// - Parameter ranges: ascending and disjoint, none below `firstOffset`.
     func mergeRanges(with ranges: [Range<Int64>], from firstOffset: Int64) -> [Range<Int64>] {

@@ -15,7 +15,8 @@ import LiveActivity
 ///   unsettled offsets, 1 settled, 3 unsettled, 4 settled. The first length may be 0.
 /// - In the form `b`: one bit for each offset from the committable offset on, lowest offset first.
 ///
-/// `encode` uses the form that has room for more offsets. If there is no settled offset to name, the text is empty.
+/// `encode` uses the form that can name more of the settled offsets. If there is no settled offset to name, the text is
+/// empty.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. In this many bytes, the
     /// form `b` has a bit for each of about 24,000 offsets.

@@ -3,7 +3,7 @@
 /// predicts with them what the cores would decide. (R20)
 package enum AgeRules {
     /// The maximum age of an update: the system ends an activity after this time (Apple, "ActivityKit"), so an older
-    /// update changes nothing. The same time limits an `apns-expiration` that comes from a stale date.
+    /// update changes nothing. An `apns-expiration` that comes from a stale date is at most this time from now.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The maximum age of an end, and of the registration of an activity: the Lock Screen shows no activity for longer
     /// than this, whether the activity has ended or not (Apple, "ActivityKit").
@@ -51,9 +51,9 @@ package enum AgeRules {
     /// time most of them are this old. If workers wrote them all to Redis when they read a whole topic, Redis would get
     /// a key for each of them.
     ///
-    /// - Parameter registeredAtWallMilliseconds: when the token was registered or unregistered; or the record's time,
-    ///   if this is later and the question is whether Redis gets the record. The clock of a phone may be behind,
-    ///   although its activity is alive.
+    /// - Parameter registeredAtWallMilliseconds: when the token was registered or unregistered. To decide whether Redis
+    ///   gets the record, pass the record's time instead if it is later: the clock of a phone may be behind, although
+    ///   its activity is alive.
     package static func isRegistrationExpired(
         registeredAtWallMilliseconds: Int64,
         isPushToStart: Bool,
@@ -65,7 +65,7 @@ package enum AgeRules {
 
     /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too
     /// old to change what a phone shows (``isStateTooOld(timestamp:isEnd:nowSeconds:)``). Until then a fault of the
-    /// service only delays it. (R18)
+    /// service only delays the update or end. (R18)
     ///
     /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
     @inline(__always)

@@ -6,12 +6,12 @@ package struct PolicyTable: Sendable {
     package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// If a device's budget of starts is empty: the longest time until the start asks Redis for the budget again.
+        /// A start whose device's budget was empty asks Redis for the budget again after this time at the latest.
         package var startBudgetRecheckMillisecondsMax: Int64
         // The greatest ages of a start and of an alert (`expiration.startSeconds` and `alertSeconds` of the policy).
         package var startAgeSecondsMax: Int64
         package var alertAgeSecondsMax: Int64
-        // For how long APNs stores an update and an end (`expiration` of the policy).
+        // For how long APNs stores an update and an end without an expiration (`expiration` of the policy).
         package var updateSeconds: Int64
         package var endSeconds: Int64
     }
@@ -51,8 +51,8 @@ package struct PolicyTable: Sendable {
         restartsActivities = policies.contains(where: \.restartsActivities)
     }
 
-    /// Returns the policies, and sets ``Policy/Bucket/longestFillSeconds`` in each bucket: the longest time in which a
-    /// bucket of this kind fills in any of the policies.
+    /// Returns copies of the policies with ``Policy/Bucket/longestFillSeconds`` set in each bucket: the longest time in
+    /// which a bucket of the same kind fills in any of the policies.
     private static func withLongestFillSeconds(_ policies: [Policy]) -> [Policy] {
         let budgetFillSeconds = policies.map { max($0.budget.fillSeconds, $0.frequentBudget.fillSeconds) }.max() ?? 0
         let startBudgetFillSeconds = policies.map(\.startBudget.fillSeconds).max() ?? 0
@@ -65,14 +65,14 @@ package struct PolicyTable: Sendable {
         }
     }
 
-    package subscript(_ policy: UInt8) -> CompactPolicy { compactPolicies[Int(policy)] }
+    package subscript(_ policyIndex: UInt8) -> CompactPolicy { compactPolicies[Int(policyIndex)] }
 
-    package func oversizeFields(_ policy: UInt8) -> OversizeFields { oversizeFieldsByPolicy[Int(policy)] }
+    package func oversizeFields(_ policyIndex: UInt8) -> OversizeFields { oversizeFieldsByPolicy[Int(policyIndex)] }
     /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
-    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimeMillisecondsByPolicy[Int(policy)] }
+    package func lifetimeMilliseconds(_ policyIndex: UInt8) -> Int64 { lifetimeMillisecondsByPolicy[Int(policyIndex)] }
     /// Whether Causeway starts an activity of this policy again after the end of its lifetime.
-    package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
-        restartsActivitiesByPolicy[Int(policy)]
+    package func restartsAfterLifetime(_ policyIndex: UInt8) -> Bool {
+        restartsActivitiesByPolicy[Int(policyIndex)]
     }
 
     /// Returns the index of the policy with this name; nil if there is none.

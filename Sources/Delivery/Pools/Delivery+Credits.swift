@@ -19,7 +19,7 @@ extension Delivery {
     /// it was taken, the activity's environment may have been unknown, or another one. Begins activities that wait for
     /// a credit of that other pool. The caller may still use `activity`.
     ///
-    /// - Returns: false if `pool` has no free credit.
+    /// - Returns: false if `pool` has no free credit. The activity then keeps the credit that it has.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolTarget, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
@@ -27,7 +27,8 @@ extension Delivery {
         return activities[activity].poolKindOfCredit == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
-    /// Moves the credit to another pool. Returns whether that pool had a free credit.
+    /// Moves the activity's credit to another pool. Returns whether that pool had a free credit; if not, nothing
+    /// changes.
     private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
         let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].poolKindOfCredit)
         guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }

@@ -15,6 +15,7 @@ struct PoolRecoveryReports {
 
     /// The strongest evidence since the last report; nil: there is none.
     private var unreportedEvidence: Evidence?
+    /// The evidence of the last report; nil: there was no report.
     private var reportedEvidence: Evidence?
     /// When the interval after the last report ends, a monotonic time; nil: there was no report.
     private var intervalEndMilliseconds: Int64?
@@ -23,10 +24,10 @@ struct PoolRecoveryReports {
         if unreportedEvidence != .responses { unreportedEvidence = evidence }
     }
 
-    /// Returns whether the lane must report a recovery now.
+    /// Returns whether the lane must report a recovery now. If so, the report counts as made.
     ///
     /// - Parameter intervalMilliseconds: how long the next report must wait if this call returns true.
-    mutating func take(intervalMilliseconds: Int64, now: Moment) -> Bool {
+    mutating func takeDueReport(intervalMilliseconds: Int64, now: Moment) -> Bool {
         guard let evidence = unreportedEvidence else { return false }
         let isProofAfterConnection = evidence == .responses && reportedEvidence == .connection
         guard isProofAfterConnection || now.monotonicMilliseconds >= (intervalEndMilliseconds ?? .min) else {

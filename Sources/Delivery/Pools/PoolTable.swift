@@ -38,7 +38,8 @@ final class PoolTable {
     /// For how long a state still counts as retried soon after its retry is due: Redis must first admit it again.
     private static let admissionMillisecondsMax: Int64 = 1_000
 
-    private struct PoolState: ~Copyable {
+    /// One pool's queues, taken credits and rate of responses.
+    private struct PoolRow: ~Copyable {
         var readyPushes: IndexQueue<RecordIndex>
         var activitiesAwaitingCredit: IndexQueue<ActivityIndex>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns it when
@@ -62,11 +63,10 @@ final class PoolTable {
     }
 
     /// The keys of all pools. Each app has a key of each `PoolKey.Kind`, even if it has no such pool
-    /// (`PoolState.isConfigured`), so that a key gives the pool's index without a search (`PoolKey.tableIndex`).
+    /// (`PoolRow.isConfigured`), so that a key gives the pool's index without a search (`PoolKey.tableIndex`).
     let poolKeys: [PoolKey]
-    /// The state of each pool, by `PoolKey.tableIndex`. Not an array, because the elements of an array must be
-    /// copyable.
-    private let poolStates: UnsafeMutablePointer<PoolState>
+    /// The row of each pool, by `PoolKey.tableIndex`. Not an array, because the elements of an array must be copyable.
+    private let rows: UnsafeMutablePointer<PoolRow>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let creditsPerPoolMax: Int
     /// The number of pushes and activities in the queues of all pools. While the number is 0, `reviewPoolQueues` does
@@ -81,7 +81,7 @@ final class PoolTable {
         }
         outageWatches = .allocate(capacity: poolKeys.count)
         outageWatches.initialize(repeating: OutageWatch(), count: poolKeys.count)
-        poolStates = .allocate(capacity: poolKeys.count)
+        rows = .allocate(capacity: poolKeys.count)
         for poolKey in poolKeys {
             let app = configuration.apps[Int(poolKey.appIndex)]
             let isConfigured =
@@ -90,9 +90,9 @@ final class PoolTable {
                 case .sandbox: app.hasSandboxPool
                 case .unknownEnvironment: app.hasProductionPool && app.hasSandboxPool
                 }
-            (poolStates + poolKey.tableIndex)
+            (rows + poolKey.tableIndex)
                 .initialize(
-                    to: PoolState(
+                    to: PoolRow(
                         configuration: configuration,
                         activitiesMax: activitiesMax,
                         isConfigured: isConfigured,
@@ -103,13 +103,13 @@ final class PoolTable {
     }
 
     deinit {
-        poolStates.deinitialize(count: poolKeys.count)
-        poolStates.deallocate()
+        rows.deinitialize(count: poolKeys.count)
+        rows.deallocate()
         outageWatches.deallocate()
     }
 
     /// Whether the configuration has a pool for this app and environment.
-    func hasPool(_ pool: PoolTarget) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
+    func hasPool(_ pool: PoolTarget) -> Bool { rows[PoolKey(pool).tableIndex].isConfigured }
 
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
     /// the production pool, or the sandbox pool if the app has no other.
@@ -119,8 +119,8 @@ final class PoolTable {
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
-        let assumedKey = PoolKey(appIndex: appIndex, kind: poolStates[poolKey.tableIndex].assumedKind)
-        return isBlocked(assumedKey) && poolStates[poolKey.tableIndex].isConfigured ? poolKey : assumedKey
+        let assumedKey = PoolKey(appIndex: appIndex, kind: rows[poolKey.tableIndex].assumedKind)
+        return isBlocked(assumedKey) && rows[poolKey.tableIndex].isConfigured ? poolKey : assumedKey
     }
 
     // MARK: - Credits
@@ -128,13 +128,13 @@ final class PoolTable {
     /// Takes a credit if the pool has a free one. Returns whether a credit was taken.
     func takeCredit(of poolKey: PoolKey) -> Bool {
         guard hasFreeCredit(of: poolKey) else { return false }
-        poolStates[poolKey.tableIndex].takenCreditCount += 1
+        rows[poolKey.tableIndex].takenCreditCount += 1
         return true
     }
 
     func returnCredit(of poolKey: PoolKey) {
-        poolStates[poolKey.tableIndex].takenCreditCount -= 1
-        precondition(poolStates[poolKey.tableIndex].takenCreditCount >= 0, "a credit was returned that was not taken")
+        rows[poolKey.tableIndex].takenCreditCount -= 1
+        precondition(rows[poolKey.tableIndex].takenCreditCount >= 0, "a credit was returned that was not taken")
     }
 
     /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only credits of its
@@ -147,79 +147,81 @@ final class PoolTable {
 
     func hasFreeCredit(of poolKey: PoolKey) -> Bool {
         let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.creditsWhileBlockedMax) : creditsPerPoolMax
-        return poolStates[poolKey.tableIndex].takenCreditCount < creditsMax
+        return rows[poolKey.tableIndex].takenCreditCount < creditsMax
     }
 
-    /// Removes and returns the next activity that waits for a credit; nil if the pool has no free credit. Does not take
-    /// the credit: the caller does so if the activity needs one. An activity whose commands have all expired needs
-    /// none.
+    /// Removes and returns the next activity that waits for a credit; nil if the pool has no free credit, or if no
+    /// activity waits. Does not take the credit: the caller does so if the activity needs one. An activity whose
+    /// commands have all expired needs none.
     func popActivityForFreeCredit(of poolKey: PoolKey) -> ActivityIndex? {
         hasFreeCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
 
     // MARK: - Pushes and activities that wait
 
-    /// Queues an admitted push for a stream. If nothing waited before, begins to measure the pool's rate of responses,
-    /// and to watch for an outage.
+    /// Queues an admitted push for a stream. Begins to measure the pool's rate of responses, and to watch for an
+    /// outage, unless the measurement or the watch is already under way.
     func appendReadyPush(_ record: RecordIndex, to poolKey: PoolKey, now: Moment) {
         let index = poolKey.tableIndex
-        poolStates[index].readyPushes.append(record)
-        poolStates[index].throughput.beginMeasurementIfNeeded(now: now)
+        rows[index].readyPushes.append(record)
+        rows[index].throughput.beginMeasurementIfNeeded(now: now)
         outageWatches[index].beginWaitIfNone(now: now)
         queuedEntryCount += 1
     }
 
     /// Puts back a push that no stream took, in front of all others.
     func prependReadyPush(_ record: RecordIndex, to poolKey: PoolKey) {
-        poolStates[poolKey.tableIndex].readyPushes.prepend(record)
+        rows[poolKey.tableIndex].readyPushes.prepend(record)
         queuedEntryCount += 1
     }
 
-    func firstReadyPush(of poolKey: PoolKey) -> RecordIndex? { poolStates[poolKey.tableIndex].readyPushes.first }
+    func firstReadyPush(of poolKey: PoolKey) -> RecordIndex? { rows[poolKey.tableIndex].readyPushes.first }
 
     func popReadyPush(of poolKey: PoolKey) -> RecordIndex? {
-        guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
+        guard let record = rows[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
         queuedEntryCount -= 1
         return record
     }
 
-    /// Makes the first push the last one.
+    /// Moves the first push behind all others. Does nothing if no push waits.
     func moveFirstReadyPushToEnd(of poolKey: PoolKey) {
-        guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return }
-        poolStates[poolKey.tableIndex].readyPushes.append(record)
+        guard let record = rows[poolKey.tableIndex].readyPushes.popFirst() else { return }
+        rows[poolKey.tableIndex].readyPushes.append(record)
     }
 
-    func readyPushCount(of poolKey: PoolKey) -> Int { poolStates[poolKey.tableIndex].readyPushes.count }
+    func readyPushCount(of poolKey: PoolKey) -> Int { rows[poolKey.tableIndex].readyPushes.count }
 
     func appendActivityAwaitingCredit(_ activity: ActivityIndex, of poolKey: PoolKey, now: Moment) {
-        poolStates[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
-        poolStates[poolKey.tableIndex].throughput.beginMeasurementIfNeeded(now: now)
+        rows[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
+        rows[poolKey.tableIndex].throughput.beginMeasurementIfNeeded(now: now)
         queuedEntryCount += 1
     }
 
     func popActivityAwaitingCredit(of poolKey: PoolKey) -> ActivityIndex? {
-        guard let activity = poolStates[poolKey.tableIndex].activitiesAwaitingCredit.popFirst() else { return nil }
+        guard let activity = rows[poolKey.tableIndex].activitiesAwaitingCredit.popFirst() else { return nil }
         queuedEntryCount -= 1
         return activity
     }
 
     func activitiesAwaitingCreditCount(of poolKey: PoolKey) -> Int {
-        poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
+        rows[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 
     // MARK: - Retries of states
 
-    /// Notes when the push of an update or end is tried again.
+    /// Notes when the push of an update or end is tried again. Keeps only the earliest such time that is not over.
     func noteStateRetry(of poolKey: PoolKey, dueMilliseconds: Int64, now: Moment) {
-        let noted = poolStates[poolKey.tableIndex].stateRetryDueMilliseconds
-        guard noted <= now.monotonicMilliseconds || dueMilliseconds < noted else { return }
-        poolStates[poolKey.tableIndex].stateRetryDueMilliseconds = dueMilliseconds
+        let notedDueMilliseconds = rows[poolKey.tableIndex].stateRetryDueMilliseconds
+        guard notedDueMilliseconds <= now.monotonicMilliseconds || dueMilliseconds < notedDueMilliseconds else {
+            return
+        }
+        rows[poolKey.tableIndex].stateRetryDueMilliseconds = dueMilliseconds
     }
 
-    /// Whether an update or end of the pool waits for its next attempt, and is ready within a few seconds. May still be
-    /// true for some seconds after this command has ended.
+    /// Whether an update or end of the pool waits for its next attempt, and is ready within a few seconds
+    /// (`soonMillisecondsMax`). May still be true for some seconds after this command has ended.
     func isStateRetriedSoon(_ poolKey: PoolKey, now: Moment) -> Bool {
-        let dueMilliseconds = poolStates[poolKey.tableIndex].stateRetryDueMilliseconds
+        let dueMilliseconds = rows[poolKey.tableIndex].stateRetryDueMilliseconds
         return dueMilliseconds > now.monotonicMilliseconds - Self.admissionMillisecondsMax
             && dueMilliseconds <= now.monotonicMilliseconds + Self.soonMillisecondsMax
     }
@@ -238,27 +240,27 @@ final class PoolTable {
         now: Moment
     ) {
         let index = poolKey.tableIndex
-        outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
+        outageWatches[index].noteResponse(awaitsMore: !rows[index].readyPushes.isEmpty, now: now)
         guard isCountedInRate else { return }
-        poolStates[index].throughput.countResponse()
-        guard poolStates[index].throughput.isBlocked else { return }
+        rows[index].throughput.countResponse()
+        guard rows[index].throughput.isBlocked else { return }
         let waitingPushCount = queuedEntryCount(of: poolKey)
-        poolStates[index].throughput
+        rows[index].throughput
             .unblockIfFastEnough(
                 waitingPushCount: waitingPushCount,
                 sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now
             )
-        if !poolStates[index].throughput.isBlocked { recoveryReports.note(.responses) }
+        if !rows[index].throughput.isBlocked { recoveryReports.note(.responses) }
     }
 
-    /// Returns whether the lane must report now that a blocked pool works again, or perhaps does (`noteConnection`).
-    /// The Kafka thread then reads the deferred commands at once, before they are due.
-    func takePoolRecovery(intervalMilliseconds: Int64, now: Moment) -> Bool {
-        recoveryReports.take(intervalMilliseconds: intervalMilliseconds, now: now)
+    /// Returns whether the lane must report now that a blocked pool works again, or perhaps does (`noteConnection`). If
+    /// so, the report counts as made. The Kafka thread then reads the deferred commands at once, before they are due.
+    func takeDuePoolRecoveryReport(intervalMilliseconds: Int64, now: Moment) -> Bool {
+        recoveryReports.takeDueReport(intervalMilliseconds: intervalMilliseconds, now: now)
     }
 
-    /// When `takePoolRecovery` must be called again, because a report waits; nil: none waits.
+    /// When `takeDuePoolRecoveryReport` must be called again, because a report waits; nil: none waits.
     var recoveryReportDueMilliseconds: Int64? { recoveryReports.dueMilliseconds }
 
     func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.tableIndex }
@@ -266,7 +268,7 @@ final class PoolTable {
     // MARK: - Blocked pools
 
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
-    func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
+    func isBlocked(_ poolKey: PoolKey) -> Bool { rows[poolKey.tableIndex].throughput.isBlocked }
 
     /// Decides whether the pool is blocked, if its rate of responses was measured for long enough.
     func evaluateThroughput(
@@ -281,7 +283,7 @@ final class PoolTable {
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushCount = queuedEntryCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
-        poolStates[poolKey.tableIndex].throughput
+        rows[poolKey.tableIndex].throughput
             .evaluateThroughput(
                 waitingPushCount: waitingPushCount,
                 measuredMillisecondsMin: measuredMillisecondsMin,
@@ -292,11 +294,11 @@ final class PoolTable {
     }
 
     /// Unblocks a pool if nothing waits for it any longer, and responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this function, because it reviews pools only
-    /// while something waits. Otherwise such a pool would stay blocked.
+    /// (`PoolThroughput.unblockIfResponsesCame`). Called in each review (`reviewPoolQueues`): the next review comes
+    /// only when something waits for a pool, and until then such a pool would stay blocked.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
-        poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
+        rows[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { recoveryReports.note(.responses) }
     }
 
@@ -310,11 +312,11 @@ final class PoolTable {
     /// Begins to measure the pool's rate of responses again, because Redis is silent. The commands with this pool's
     /// credits wait for Redis, so the rate until now says nothing about the pool.
     func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
-        poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
+        rows[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }
 
-    /// The number of ready pushes, and of activities that wait for a credit.
+    /// The number of ready pushes of the pool, and of activities that wait for a credit of the pool.
     private func queuedEntryCount(of poolKey: PoolKey) -> Int {
-        poolStates[poolKey.tableIndex].readyPushes.count + poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
+        rows[poolKey.tableIndex].readyPushes.count + rows[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 }

@@ -35,8 +35,8 @@ struct PoolThroughput: BitwiseCopyable {
         beginMeasurement(now: now)
     }
 
-    /// Decides whether the pool is blocked, because its waiting pushes would take too long. Does nothing until the
-    /// measurement has lasted `measuredMillisecondsMin`.
+    /// Decides whether the pool is blocked: whether sending its waiting pushes would take too long. Then begins the
+    /// next measurement, if it is needed. Does nothing until the measurement has lasted `measuredMillisecondsMin`.
     mutating func evaluateThroughput(
         waitingPushCount: Int,
         measuredMillisecondsMin: Int64,

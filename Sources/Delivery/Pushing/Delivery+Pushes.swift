@@ -5,13 +5,14 @@ extension Delivery {
     /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
     ///
-    /// Finishes or replaces the waiting pushes that must not be sent any more: those that have expired, states that a
-    /// newer state may replace at once, and starts that an end or a newer start replaces.
+    /// Before that, finishes or supersedes the waiting pushes that must not be sent any more: those that have expired,
+    /// states that a newer state may replace at once, and starts that an end or a newer start replaces.
     ///
     /// - Parameters:
-    ///   - permitsRetry: whether the pool may retry pushes now; first attempts do not need this permission.
-    ///   - permitsStarts: false: only updates and ends, because the push is a probe. A start whose probe gets no
-    ///     response is `unknown`, and is not sent again. (R16)
+    ///   - permitsRetry: whether the pool may retry pushes now. If false, retries leave the queue and wait
+    ///     (`beginWaitForRetryBudget`). First attempts do not need this permission.
+    ///   - permitsStarts: false: only updates and ends are returned, because the push is a probe. If a start were the
+    ///     probe and got no response, it would end as `unknown` and not be sent again. (R16)
     public mutating func takeNextPush(
         _ pool: PoolTarget,
         permitsRetry: Bool = true,
@@ -35,8 +36,8 @@ extension Delivery {
                     record: record,
                     previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
                 )
-                // The spacing counts from now, when the push is sent, and not from its admission: it may have waited
-                // long for a stream.
+                // The spacing counts from now, when the push is sent, and not from its admission, because the push may
+                // have waited long for a stream.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
@@ -46,8 +47,8 @@ extension Delivery {
         return nil
     }
 
-    /// Removes and returns the first push that waits for a stream; without `permitsStarts`, the first that is no start.
-    /// The starts before this push then wait behind all others.
+    /// Removes and returns the first push that waits for a stream; nil if there is none. If `permitsStarts` is false,
+    /// this is the first push that is no start, and the starts before it then wait behind all other pushes.
     private func popReadyPush(of poolKey: PoolKey, permitsStarts: Bool) -> RecordIndex? {
         guard !permitsStarts else { return pools.popReadyPush(of: poolKey) }
         for _ in 0..<pools.readyPushCount(of: poolKey) {
@@ -59,12 +60,12 @@ extension Delivery {
         return nil
     }
 
-    /// Whether the activity's newer state replaces this push at once, while the push waits for a stream. Call this only
-    /// if a waiting command replaces the push (`isCurrentCommandReplaced`). A start is always replaced. Any other push
-    /// is replaced in two cases:
-    /// - The activity's next command may begin, so the newer state may be sent at once.
+    /// Whether the activity's newer command replaces this push at once, while the push waits for a stream. Call this
+    /// only if a waiting command replaces the push (`isCurrentCommandReplaced`). A start is always replaced. Any other
+    /// push is replaced in two cases:
+    /// - The activity's next command may begin, so the newer command may be sent at once.
     /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
-    ///   than the newer one. (R21)
+    ///   than the newer command's state. (R21)
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isNextCommandDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
@@ -90,16 +91,17 @@ extension Delivery {
     public func hasReadyPush(_ pool: PoolTarget) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
     /// Whether an update or end of this pool waits for its next attempt, and is ready within a few seconds. A pool that
-    /// probes waits for this push. If it sent a start as its probe instead, the start could end as `unknown`. (R16)
+    /// must send a probe waits for this push: if the probe were a start, the start could end as `unknown`. (R16)
     public func isStateRetriedSoon(_ pool: PoolTarget, now: Moment) -> Bool {
         pools.isStateRetriedSoon(PoolKey(pool), now: now)
     }
 
-    /// Notes that a pool has opened a connection, and so may work again after an outage.
+    /// Notes that a pool has opened a connection to APNs, and so may work again after an outage.
     public func poolConnected(_ pool: PoolTarget) { pools.noteConnection(of: PoolKey(pool)) }
 
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
-    /// its own push or token. A failure of the service, the key, the connection or the load only delays it. (R18)
+    /// its own push or token. A fault of the service, the key or the connection, or too much load, only delays the
+    /// command. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
@@ -122,12 +124,12 @@ extension Delivery {
             activities[activity].resetServiceFailureCount()
             finishAndEndTurn(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
-            handleRefusedToken(record, of: activity, result, now: now)
+            retireTokenOrRetry(record, of: activity, result, now: now)
         // `tokenSuspect` retires the token, and `topicSuspect` fails the command, only if the refusal is trusted.
         // Otherwise the pool's environment or topic may be wrong for all tokens, and the last case of this switch
         // retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:
-            handleRefusedToken(record, of: activity, result, now: now)
+            retireTokenOrRetry(record, of: activity, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted:
             finishAndEndTurn(record, .failed, settlement: .notShown, now: now)
         case .rejected, .channelGone:
@@ -146,8 +148,8 @@ extension Delivery {
         }
     }
 
-    /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`. Also called
-    /// when Redis has refused this call; the activity's spacing then does not become longer.
+    /// Plans the retry of a push that APNs refused with 429. Called when Redis has replied to the call `throttle`. Also
+    /// called when Redis has refused this call: the activity's spacing then does not become longer.
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
         // This retry needs no permission, because `takeNextPush` checks the pool's retry budget before it sends the
         // push again.

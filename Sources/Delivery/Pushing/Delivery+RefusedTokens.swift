@@ -2,13 +2,12 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 ///
-/// Redis retires a token only when Kafka has the token's invalidation. If Redis retired the token at the same time, a
-/// crash could lose the invalidation: the next owner would find no token in Redis, so APNs would not refuse it again.
-/// (R17)
+/// Redis retires a token only when Kafka has the token's invalidation. If Redis retired the token before, a crash could
+/// lose the invalidation: the next owner would find no token in Redis, so APNs would not refuse the token again. (R17)
 extension Delivery {
-    /// Retires a token that APNs refused. Exception: APNs says since when the token is dead, and the token was
-    /// registered then or later. Perhaps APNs does not know this registration yet. So the token stays, and the push is
-    /// retried later. (R17)
+    /// Begins to retire a token that APNs refused. Exception: if APNs says since when the token is dead, and the token
+    /// was registered at that time or later, perhaps APNs does not know this registration yet. Then the token stays,
+    /// and the push is retried later. (R17)
     ///
     /// What follows for the refused command:
     /// - An update or end is held, with its alert.
@@ -18,7 +17,7 @@ extension Delivery {
     ///
     /// Until Kafka has the invalidation, the command stays the current one. So the activity's next command does not get
     /// the dead token.
-    mutating func handleRefusedToken(
+    mutating func retireTokenOrRetry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
         _ result: PushResult,
@@ -33,8 +32,8 @@ extension Delivery {
     }
 
     /// Continues with a command whose token APNs refused: Kafka has acknowledged the token's invalidation, or has
-    /// refused it permanently. Redis now retires the token. (For a start or the end of a lifetime, the call that
-    /// settles the command also retires the token.)
+    /// refused it permanently. Redis now retires the token. A start or the end of a lifetime is finished as
+    /// `unregistered`, and the call that settles it also retires the token.
     mutating func continueAfterInvalidation(_ record: RecordIndex, now: Moment) {
         _ = activityOfCurrentCommand(record, in: .retiringToken)
         if records[record].isStart || records[record].lifetime.isEnd {

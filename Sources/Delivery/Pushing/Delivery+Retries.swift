@@ -2,12 +2,12 @@ import LiveActivity
 import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
-/// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
-/// minutes. Exception: a `retrySoon` shows that APNs probably works and only did not process this push. Then the wait
-/// stays short, unless the activity has had many failures in a row.
+/// refuses it, it expires, or a newer state replaces it. The number of attempts has no limit. The waits between them
+/// grow to minutes. Exception: after the result `retrySoon`, APNs probably works and only did not process this push.
+/// Then the wait stays short, unless the activity has had many failures in a row.
 extension Delivery {
-    /// After at most this many failures of the activity in a row, a `retrySoon` leads to a short back-off. This result
-    /// of a push means that APNs did not process the push, or asks for another connection or provider token.
+    /// After at most this many failures of the activity in a row, the result `retrySoon` leads to a short back-off. The
+    /// result means that APNs did not process the push, or asks for another connection or provider token.
     private static var shortBackOffFailuresMax: UInt8 { 2 }
 
     /// After a `retrySoon`, the wait grows with the activity's failures in a row, up to this many. (By default it is
@@ -23,11 +23,10 @@ extension Delivery {
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
-    /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
-    ///   longer. No matter for a short back-off (`shortBackOffFailuresMax`): `takeNextPush` asks again after it. By
-    ///   then, APNs has probably accepted other pushes that were sent together with this one, which permits retries
-    ///   (`RetryPermission`). Acceptances come later than this refusal, because APNs refuses a push sooner than it
-    ///   accepts one.
+    /// - Parameter isRetryPermitted: whether the pool may retry a push now (`RetryPermission`). If not, the push waits
+    ///   longer. A short back-off (`shortBackOffFailuresMax`) needs no permission, because `takeNextPush` asks for it
+    ///   afterwards. By then, APNs has probably accepted other pushes that were sent together with this one, so that
+    ///   retries are permitted. (APNs refuses a push sooner than it accepts one.)
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -51,7 +50,7 @@ extension Delivery {
         let isSoon = disposition == .retrySoon && failureCount <= Self.retrySoonFailuresMax
         beginWaitForService(
             of: activity,
-            milliseconds: randomRetryPauseMilliseconds(
+            pauseMilliseconds: randomRetryPauseMilliseconds(
                 failureCount: isSoon ? min(failureCount, Self.pauseGrowthFailuresMax) : failureCount
             ),
             defersIfOverdue: !isSoon,
@@ -59,9 +58,9 @@ extension Delivery {
         )
     }
 
-    /// Makes a push wait because the pool's retry budget is empty: for the configured pause, or for the pause after its
-    /// activity's failures if that is longer. Then the push asks the budget again. This wait does not count as an
-    /// attempt.
+    /// Makes a push wait because the pool may not retry it now: for `retryBudgetPauseMilliseconds`, or for the pause
+    /// after its activity's failures if that is longer. Then the push is tried again. The wait does not count as an
+    /// attempt. If the push is left to the partition's next owner, it is dropped instead.
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let budgetPauseMilliseconds = random.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
@@ -70,7 +69,7 @@ extension Delivery {
         )
         beginWaitForService(
             of: activity,
-            milliseconds: max(budgetPauseMilliseconds, failurePauseMilliseconds),
+            pauseMilliseconds: max(budgetPauseMilliseconds, failurePauseMilliseconds),
             now: now
         )
     }
@@ -79,23 +78,23 @@ extension Delivery {
     /// commands of the pool can begin. A newer state replaces the command at once, and then waits only for
     /// `earliestBeginAtMilliseconds`.
     ///
-    /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a start that
-    /// must go to the partition's next owner.
+    /// The command is deferred instead in three cases: the wait is longer than `deferredDelayMilliseconds`, the command
+    /// is overdue, or it is a start that must go to the partition's next owner (`mustBeDeferredToNextOwner`).
     ///
     /// - Parameter defersIfOverdue: false: an overdue command is not deferred, because its wait is short.
     private mutating func beginWaitForService(
         of activity: ActivityIndex,
-        milliseconds: Int64,
+        pauseMilliseconds: Int64,
         defersIfOverdue: Bool = true,
         now: Moment
     ) {
         let current = activities[activity].currentCommand
-        if exceedsDeferredDelay(milliseconds) || mustBeDeferredToNextOwner(current)
+        if exceedsDeferredDelay(pauseMilliseconds) || mustBeDeferredToNextOwner(current)
             || defersIfOverdue && isOverdue(current, now: now)
         {
-            return deferCurrentCommandAndEndTurn(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
+            return deferCurrentCommandAndEndTurn(of: activity, .retry, pauseMilliseconds: pauseMilliseconds, now: now)
         }
-        let dueMilliseconds = now.monotonicMilliseconds + milliseconds
+        let dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         // An update or end is admitted again, so it also waits for the activity's spacing.
         noteStateRetry(
             of: current,
@@ -106,14 +105,15 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
-    /// Notes when an update or end is tried again. Shortly before, no start becomes a probe
-    /// (``isStateRetriedSoon(_:now:)``).
+    /// Notes when an update or end is tried again; does nothing for a start. In the seconds before that time, no start
+    /// becomes a probe (``isStateRetriedSoon(_:now:)``).
     private func noteStateRetry(of record: RecordIndex, dueMilliseconds: Int64, now: Moment) {
         guard !records[record].isStart else { return }
         pools.noteStateRetry(of: PoolKey(records[record].pool), dueMilliseconds: dueMilliseconds, now: now)
     }
 
-    /// Returns the pause after this many failures in a row, with a random part removed (`retryBaseMilliseconds`).
+    /// Returns the pause after this many failures in a row, in milliseconds. A random part of up to a half is removed
+    /// (`retryBaseMilliseconds`).
     private mutating func randomRetryPauseMilliseconds(failureCount: UInt8) -> Int64 {
         // The shift is at most 24. Otherwise many failures would shift all bits out, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failureCount), 24)
@@ -151,11 +151,11 @@ extension Delivery {
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
-    /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
-    /// for the retry, but only for `earliestBeginAtMilliseconds`.
+    /// Supersedes the current command, which waits for a retry, by a command that has joined the waiting list. The
+    /// activity's next command does not wait for the retry, but only for `earliestBeginAtMilliseconds`.
     mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
-        // Settle the start only if it was attempted. Otherwise Redis may have admitted another record of this start
-        // instead, and the settlement would end that one.
+        // Only a start may wait without an attempt (`beginRedisServerPause`). Do not settle such a start, because Redis
+        // may have admitted another record of the same start. The settlement would then end the start of that record.
         let isAttempted = records[activities[activity].currentCommand].push.attemptCount > 0
         supersedeCurrentCommand(of: activity, settlement: isAttempted ? .notShown : nil, now: now)
         let hadCredit = activities[activity].phase.hasCredit

@@ -17,19 +17,20 @@ extension RecordSlot {
     }
 
     /// Sets the expiration that APNs gets, for a push that is sent now. The first of these rules that applies decides:
-    /// - A push with an expiration of its own has this expiration.
-    /// - For an update with a stale date in the future it is that date, but at most ``AgeRules/updateAgeSecondsMax``
-    ///   from now.
-    /// - For any other push, it is the policy's time for the event, counted from now.
+    /// - A push whose command has an expiration of its own keeps this expiration.
+    /// - An update with a stale date in the future expires at that date, but at most
+    ///   ``AgeRules/updateAgeSecondsMax`` from now.
+    /// - Any other push expires after the policy's time for its event, counted from now.
     mutating func setSentExpiration(by policy: PolicyTable.CompactPolicy, now: Moment) {
-        let seconds = now.wallSeconds
+        let nowSeconds = now.wallSeconds
         push.sentExpirationSeconds =
             switch event {
             case _ where hasOwnExpiration: ownExpirationSeconds
             case .start: preconditionFailure("a start has an expiration")
-            case .update where staleDateSeconds > seconds: min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
-            case .update: seconds + policy.updateSeconds
-            case .end: seconds + policy.endSeconds
+            case .update where staleDateSeconds > nowSeconds:
+                min(staleDateSeconds, nowSeconds + AgeRules.updateAgeSecondsMax)
+            case .update: nowSeconds + policy.updateSeconds
+            case .end: nowSeconds + policy.endSeconds
             }
     }
 
@@ -51,7 +52,8 @@ extension RecordSlot {
         times.responseAtWallMilliseconds = result.responseAtWallMilliseconds
     }
 
-    /// Returns Causeway's own reason for the result, if APNs named none.
+    /// Returns the reason that Causeway gives if APNs named none; empty for an accepted push about which there is
+    /// nothing to say.
     private func causewayReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
         case .accepted: alert.wasRemovedByAge ? "alertExpired" : alert.heldStatus == .doesNotFit ? "alertDidNotFit" : ""
@@ -62,9 +64,9 @@ extension RecordSlot {
         }
     }
 
-    /// Notes how Redis must retire a token that APNs calls dead or does not know. APNs may say since when the token is
-    /// dead. If the token was registered then or later, returns false and notes nothing: perhaps APNs does not know
-    /// this registration yet. (R17)
+    /// Notes how Redis must retire a token that APNs calls dead or does not know, and returns true. Exception: if APNs
+    /// says since when the token is dead, and the token was registered at that time or later, notes nothing and returns
+    /// false: perhaps APNs does not know this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

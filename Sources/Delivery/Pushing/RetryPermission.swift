@@ -2,15 +2,17 @@
 ///
 /// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
 /// after an outage. So every retry is also permitted while APNs accepts at least half of the pushes: all retries
-/// together then at most double the load. One of these two is enough:
+/// together then at most double the load. One of these two rules is enough:
 /// - APNs accepted at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` pushes.
 /// - APNs accepted at least half of the pushes of the current and the previous period (of ``periodMilliseconds`` each),
 ///   at least ``acceptedResponsesMin`` of them, and the last one at most ``acceptanceAgeMillisecondsMax`` ago.
 ///
-/// The second rule is for a burst of pushes: its first responses are refusals, because APNs refuses a stream sooner
+/// Responses that say nothing about the service do not count (``noteResponse(_:concernsOnlyBroadcasts:now:)``).
+///
+/// The second rule is for many pushes at once: their first responses are refusals, because APNs refuses a stream sooner
 /// than it accepts a push. The limit of the age ends such retries soon after a sudden outage begins.
 ///
-/// If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
+/// If the pool sent nothing for ``idleMillisecondsMin``, one retry may test whether APNs works again.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
@@ -19,7 +21,7 @@ public struct RetryPermission: Sendable {
     public static let acceptanceAgeMillisecondsMax: Int64 = 2_000
 
     /// The numbers of responses in one period of ``periodMilliseconds``. Not all responses count
-    /// (``noteResponse(_:now:)``).
+    /// (``noteResponse(_:concernsOnlyBroadcasts:now:)``).
     private struct ResponseCounts {
         var acceptedCount: UInt32 = 0
         var delayedCount: UInt32 = 0
@@ -30,7 +32,10 @@ public struct RetryPermission: Sendable {
     private var recentResponseBits: UInt32 = 0
     private var currentPeriod = ResponseCounts()
     private var previousPeriod = ResponseCounts()
+    /// When the current period ends, a monotonic time; before the first response a time long past, from which
+    /// `beginPeriod` can still compute without overflow.
     private var currentPeriodEndMilliseconds = Int64.min / 2
+    // When APNs last accepted a push, and when the pool last sent one, monotonic times; `.min`: never.
     private var lastAcceptedAtMilliseconds = Int64.min
     private var lastSentAtMilliseconds = Int64.min
 
@@ -58,8 +63,8 @@ public struct RetryPermission: Sendable {
     /// Notes how a push of the pool ended.
     ///
     /// - Parameter concernsOnlyBroadcasts: whether the response refuses a broadcast for something that the pool's
-    ///   pushes to devices do not have, such as the path. It does not count: retries of pushes to devices would wait
-    ///   although APNs accepts these pushes.
+    ///   pushes to devices do not have, such as the path. Such a response does not count: otherwise retries of pushes
+    ///   to devices would wait although APNs accepts these pushes.
     public mutating func noteResponse(
         _ disposition: PushResult.Disposition,
         concernsOnlyBroadcasts: Bool = false,
@@ -87,7 +92,8 @@ public struct RetryPermission: Sendable {
         }
     }
 
-    /// Makes the current period the previous one, unless it ended more than one period ago.
+    /// Begins a new period. The old one becomes the previous period, unless it ended more than one period ago: then
+    /// there is no previous period.
     private mutating func beginPeriod(now: Moment) {
         let isNextPeriod = now.monotonicMilliseconds - currentPeriodEndMilliseconds < Self.periodMilliseconds
         previousPeriod = isNextPeriod ? currentPeriod : ResponseCounts()

@@ -1,12 +1,13 @@
 /// Makes the lane read ahead while it has a backlog, and after an outage of Redis or of a pool. (R21)
 extension Delivery {
-    /// Whether the lane reads ahead because of a backlog. While it does, it begins no command.
+    /// Whether the lane reads ahead because of a backlog. While it reads ahead, it begins no command.
     public var isReadingAhead: Bool { readAhead.phase == .readingAhead }
 
-    /// Notes how many records of a partition the lane has not received yet (the lag). Only partitions of the commands
-    /// topic count. If reread records are among them, the lane reads ahead, however few they are.
+    /// Notes how many records of a partition the lane has not received yet (the lag). Does nothing for a partition of
+    /// another topic than the commands topic. If some of those records are reread, the lane reads ahead, however few
+    /// they are.
     ///
-    /// - Parameter isGuess: whether the number is a guess, because the lag is not known yet. A guess makes the lane
+    /// - Parameter isGuess: whether `recordCount` is a guess, because the lag is not known yet. A guess makes the lane
     ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.
     public mutating func noteLag(_ partitionIndex: UInt32, recordCount: Int64, isGuess: Bool = false, now: Moment) {
         guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned,
@@ -28,7 +29,7 @@ extension Delivery {
     /// Holds back the store calls after an outage of Redis until the lane has read ahead, so that Redis is asked only
     /// about the newest states.
     ///
-    /// - Returns: whether no call may be made now.
+    /// - Returns: true if no call may be made now.
     @inline(__always)
     mutating func holdBackStoreCallsIfNeeded(now: Moment) -> Bool {
         guard let sinceMilliseconds = storeOutageWatch.holdBackIfUnavailable(now: now) else { return false }
@@ -40,7 +41,7 @@ extension Delivery {
     /// Holds back the pushes of a pool after an outage of APNs until the lane has read ahead, so that no state is sent
     /// if the backlog has a newer one.
     ///
-    /// - Returns: whether no push of the pool may be sent now.
+    /// - Returns: true if no push of the pool may be sent now.
     @inline(__always)
     mutating func holdBackPushesIfNeeded(of pool: PoolTarget, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
@@ -50,8 +51,8 @@ extension Delivery {
         return false
     }
 
-    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. `reviewPoolQueues` must check this
-    /// too: the shell asks for no pushes of a pool that has no room, so `holdBackPushesIfNeeded` does not run.
+    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. Usually `holdBackPushesIfNeeded`
+    /// ends it. But that function does not run while the pool has no room, because the shell then asks for no pushes.
     mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
         let watch = pools.outageWatch(of: poolKey)
         guard let sinceMilliseconds = watch.pointee.heldBackSinceMilliseconds,
@@ -69,8 +70,8 @@ extension Delivery {
         return false
     }
 
-    /// How often the lane checks whether it has read far enough ahead after an outage. The time for it may end without
-    /// an event that the lane would notice otherwise.
+    /// How often the lane checks whether it has read far enough ahead after an outage. Without this check, the lane
+    /// would notice this only when another event wakes it.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     /// Removes the lag of a partition that is being revoked.
@@ -84,31 +85,31 @@ extension Delivery {
         carryOut(readAhead.advance(fullness(now: now), now: now), now: now)
     }
 
-    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for longer
-    /// than the lane reads ahead, because reading ahead has not filled this window. Such a partition stops alone (R22),
-    /// perhaps for hours, and meanwhile the others must be able to read ahead.
+    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for
+    /// `readAheadMillisecondsMax` or longer, because reading ahead has not filled this window. Such a partition stops
+    /// alone (R22), perhaps for hours, and meanwhile the other partitions must be able to read ahead.
     private func fullness(now: Moment) -> ReadAhead.Fullness {
-        let milliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
-        if isFuller(thanQuarters: 3, leavingOutUnsettledSince: milliseconds) { return .aboveThreeQuarters }
-        return isFuller(thanQuarters: 2, leavingOutUnsettledSince: milliseconds) ? .upToThreeQuarters : .upToHalf
+        let sinceMilliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
+        if isFuller(thanQuarters: 3, leavingOutUnsettledSince: sinceMilliseconds) { return .aboveThreeQuarters }
+        return isFuller(thanQuarters: 2, leavingOutUnsettledSince: sinceMilliseconds) ? .upToThreeQuarters : .upToHalf
     }
 
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
-    /// partition's window.
+    /// partition's window. Always true if `isBlockMemoryFull`.
     ///
-    /// - Parameter milliseconds: leaves out the window of a partition whose oldest unsettled record was received at
-    ///   this monotonic time or before.
-    func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince milliseconds: Int64 = .min) -> Bool {
+    /// - Parameter sinceMilliseconds: leaves out the window of a partition whose oldest unsettled record was
+    ///   received at this monotonic time or before; `.min`: leaves out no window.
+    func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince sinceMilliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
             || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || isBlockMemoryFull
             || partitions.contains {
                 $0.pointee.ledger.offsetCountAboveCommittable
                     > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)
-                    && ($0.pointee.oldestUnsettledSinceMilliseconds ?? .max) > milliseconds
+                    && ($0.pointee.oldestUnsettledSinceMilliseconds ?? .max) > sinceMilliseconds
             }
     }
 
-    /// If the decision says so, begins the activities that wait for the end of reading ahead.
+    /// If the decision is `beginActivities`, begins the activities that wait for the end of reading ahead.
     private mutating func carryOut(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginActivities else { return }
         while let activity = activities.popActivityAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }

@@ -1,12 +1,12 @@
-/// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it. They are
-/// then held back until the lane has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace older ones.
-/// Does no I/O; time is an argument. (R21)
+/// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it. The waiting
+/// calls or pushes are then held back until the lane has read ahead (`ReadAhead.isReadAheadDone`), so that newer states
+/// replace older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
     /// (`noteResponse`).
     ///
-    /// The time until the end of the last reading ahead does not count: the lane itself held calls and pushes back
-    /// then, so this wait shows no new outage.
+    /// Time before `readAheadEndMilliseconds` does not count: the lane itself held calls or pushes back until then, so
+    /// their wait shows no new outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
@@ -14,10 +14,10 @@ struct OutageWatch: BitwiseCopyable {
     /// Since when calls or pushes are held back, while the lane reads ahead (monotonic milliseconds); nil: they are not
     /// held back.
     private(set) var heldBackSinceMilliseconds: Int64?
-    /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
+    /// When the last hold-back ended, because the lane had read ahead; a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
-    /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. The state of a push that was
-    /// admitted earlier may be much older than a waiting one (`Delivery.isReplacedAtOnce`).
+    /// When the last hold-back ended, UNIX milliseconds; `.min`: never. The state of a push that was admitted before
+    /// this time may be much older than a waiting state of its activity (`Delivery.isReplacedAtOnce`).
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back. This begins when `holdBackIfUnavailable` finds an outage, and ends with
@@ -38,10 +38,10 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
-    /// If the service was unavailable, begins to hold calls or pushes back, until `noteReadAheadEnd`. If no response
-    /// comes within `outageAfterMilliseconds` after that end, they are held back again.
+    /// If the service was unavailable, begins to hold calls or pushes back, until `noteReadAheadEnd` is called. If no
+    /// response comes within `outageAfterMilliseconds` after that, they are held back again.
     ///
-    /// - Returns: since when calls or pushes are held back; nil if they are not.
+    /// - Returns: since when calls or pushes are held back, a monotonic time; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {
         if heldBackSinceMilliseconds == nil, isUnavailable(now: now) {
@@ -50,7 +50,7 @@ struct OutageWatch: BitwiseCopyable {
         return heldBackSinceMilliseconds
     }
 
-    /// Whether calls or pushes have had no response for at least `milliseconds`.
+    /// Whether calls or pushes have waited for at least `milliseconds` without a response.
     func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
         guard let waitingSinceMilliseconds else { return false }
         return now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds

@@ -10,41 +10,45 @@
 /// usual, and ``phase`` may be `off`. This type only decides when that hold-back ends (`isReadAheadDone`).
 struct ReadAhead {
     enum Phase {
-        /// Activities begin when their commands are read. Next: `readingAhead` when the lane is behind by more
-        /// than `readAheadLagRecords`, or reads records of a partition again.
+        /// Activities begin when their commands are read. Next: `readingAhead` when the lane is far behind
+        /// (``isFarBehind``).
         case off
         /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
         /// begin. Next:
-        /// - `off` when the lane has caught up, or when its lag was small (``smallLagRecordsMax``) for
-        ///   `smallLagMilliseconds`.
+        /// - `off` when the lane has caught up, or when it reads no partition again and its lag was small
+        ///   (``smallLagRecordsMax``) for `smallLagMilliseconds`.
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
         case readingAhead
         /// The lane is full, or has read ahead for long enough: the waiting activities begin, which makes room. Next:
-        /// - `off` when the lane is behind by `readAheadLagRecords` at most.
-        /// - `readingAhead` when the lane is half full or less, and still behind by more than that.
+        /// - `off` when the lane is no longer far behind (``isFarBehind``).
+        /// - `readingAhead` when the lane is half full or less, and still far behind.
         case emptying
     }
 
     /// How far one partition is behind, as the shell last reported.
     struct Lag: BitwiseCopyable {
-        /// The number of the partition's records that the lane has not received; 0 if the lane has received none of
-        /// them for `readAheadMillisecondsMax`. Perhaps the partition cannot be read, and reading ahead would not help.
-        /// While reread records are among them, the number is raised above `readAheadLagRecords`.
+        /// The number of the partition's records that the lane has not received. Exception: 0 if the lane has received
+        /// none of them for `readAheadMillisecondsMax`. Perhaps the partition cannot be read, and reading ahead would
+        /// not help.
         fileprivate var recordCount: Int64 = 0
-        /// The same number as `recordCount`, but never raised, and 0 if `recordCount` is a guess. A guess or a raised
-        /// number makes the lane read ahead, but does not set `isBacklogKnown`.
+        /// The same number as `recordCount`, but 0 if `recordCount` is a guess. A guess makes the lane read ahead, but
+        /// does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
-        /// The offset after the last record of the partition that the lane had received at the last report.
+        /// Whether reread records may be among `recordCount`; false if `recordCount` is 0.
+        fileprivate var isRereading = false
+        /// The offset after the last record of the partition that the lane had received at the last report; `.min`:
+        /// there was no report.
         fileprivate var nextOffset: Int64 = .min
         /// Since when the partition is behind and the lane has received none of its records, a monotonic time; nil: the
         /// partition is not behind.
         fileprivate var stalledSinceMilliseconds: Int64?
     }
 
-    /// How full a lane is: the fullest of its room for records, its room for bytes, and each partition's window of
-    /// offsets. `Phase.readingAhead` ends above three quarters, `Phase.emptying` at half. With only one bound, nearly
-    /// each record would change the phase. (`Delivery.fullness` leaves out a window that an old record keeps full.)
+    /// How full a lane is, by the fullest of these: its room for records, its room for bytes, and each partition's
+    /// window of offsets. `Phase.readingAhead` ends above three quarters, `Phase.emptying` at half. With only one
+    /// bound, nearly each record would change the phase. (`Delivery.fullness` leaves out a window that an old record
+    /// keeps full.)
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -58,17 +62,17 @@ struct ReadAhead {
     }
 
     /// How long a lane continues to read ahead when its lag has become small (``smallLagRecordsMax``). Each record that
-    /// it still reads may save a push. The time is limited: producers write all the time, so the lane may never catch
-    /// up completely.
+    /// the lane still reads may save a push. The time is limited, because the lane may never catch up completely while
+    /// producers write.
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over all partitions
     /// must not overflow.
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane is known to have a backlog: since the phase was last `off`, it was at some time behind by more
-    /// than `readAheadLagRecords`. Guessed lags do not count, because only a real backlog permits superseded commands
-    /// without results in the mode `countedWhenBehind`.
+    /// Whether the lane is known to have a backlog: since the phase was last `off`, the lane was at some time behind by
+    /// more than `readAheadLagRecords`. Guessed lags do not count, because only a real backlog permits superseded
+    /// commands without results in the mode `countedWhenBehind`.
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
@@ -77,6 +81,8 @@ struct ReadAhead {
     private var lagRecordCount: Int64 = 0
     /// The sum of `Lag.knownRecordCount` over the lane's partitions of the commands topic.
     private var knownLagRecordCount: Int64 = 0
+    /// The number of the lane's partitions of the commands topic with `Lag.isRereading`.
+    private var rereadingPartitionCount = 0
     /// Since when the lag is small (``smallLagRecordsMax``), a monotonic time; `.max`: it is not small, or was never
     /// reported.
     private var smallLagSinceMilliseconds: Int64 = .max
@@ -87,6 +93,11 @@ struct ReadAhead {
         readAheadLagRecords = configuration.reloadable.readAheadLagRecords
         readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
+
+    /// Whether the lane must read ahead: its lag is above `readAheadLagRecords`, or it reads a partition again. For a
+    /// rereading, the number of records does not matter: Redis may have lost the versions of reread states, and would
+    /// admit one old state after the other, so the lane must first read the newest one.
+    private var isFarBehind: Bool { lagRecordCount > readAheadLagRecords || rereadingPartitionCount > 0 }
 
     /// The largest lag that is small: just below half of `readAheadLagRecords`.
     private var smallLagRecordsMax: Int64 { readAheadLagRecords / 2 - 1 }
@@ -101,16 +112,18 @@ struct ReadAhead {
     private var latestReadAheadEndMilliseconds: Int64 { readingAheadSinceMilliseconds + readAheadMillisecondsMax }
 
     /// When the lane stops reading ahead because its lag was small for `smallLagMilliseconds`: a monotonic time;
-    /// `.max`: the lag is not small.
+    /// `.max`: the lag is not small, or the lane reads a partition again.
     private var smallLagReadAheadEndMilliseconds: Int64 {
-        smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
+        let hasNoEnd = smallLagSinceMilliseconds == .max || rereadingPartitionCount > 0
+        return hasNoEnd ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
 
     /// Notes how many records a partition is behind, and changes the phase if necessary.
     ///
     /// - Parameters:
+    ///   - recordCount: the number of the partition's records that the lane has not received.
     ///   - isGuess: whether `recordCount` is a guess, because the partition's lag is not known yet.
-    ///   - isRereading: whether reread records may be among them.
+    ///   - isRereading: whether some of these records may be reread.
     ///   - nextOffset: the offset after the last record of the partition that the lane has received.
     mutating func noteLag(
         _ lag: inout Lag,
@@ -121,21 +134,23 @@ struct ReadAhead {
         now: Moment
     ) -> Decision {
         var recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
-        if hasStalled(&lag, recordCount: recordCount, nextOffset: nextOffset, now: now) { recordCount = 0 }
+        if updateStall(of: &lag, recordCount: recordCount, nextOffset: nextOffset, now: now) { recordCount = 0 }
         let knownRecordCount = isGuess ? 0 : recordCount
-        // Redis may have lost the versions of reread states, and would then admit one old state after the other. So the
-        // lane must read the newest one first, however few records are left.
-        if isRereading, recordCount > 0 { recordCount = max(recordCount, readAheadLagRecords + 1) }
-        setLag(&lag, recordCount: recordCount, knownRecordCount: knownRecordCount)
+        setLag(
+            &lag,
+            recordCount: recordCount,
+            knownRecordCount: knownRecordCount,
+            isRereading: isRereading && recordCount > 0
+        )
         if knownLagRecordCount > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if lagRecordCount > readAheadLagRecords { beginReadingAhead(now: now) }
+            if isFarBehind { beginReadingAhead(now: now) }
         case .readingAhead:
             guard lagRecordCount > 0 else { return turnOff() }
         case .emptying:
-            if lagRecordCount <= readAheadLagRecords { return turnOff() }
+            if !isFarBehind { return turnOff() }
         }
         return .nothing
     }
@@ -144,7 +159,7 @@ struct ReadAhead {
     /// their backlogs may have newer states than those that wait. Redis would usually supersede the waiting states, but
     /// not if it has lost the newer ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
-        setLag(&lag, recordCount: 0, knownRecordCount: 0)
+        setLag(&lag, recordCount: 0, knownRecordCount: 0, isRereading: false)
         noteWhetherLagIsSmall(now: now)
         guard phase == .readingAhead, lagRecordCount <= 0 else { return .nothing }
         return turnOff()
@@ -161,16 +176,17 @@ struct ReadAhead {
                 return .beginActivities
             }
         case .emptying:
-            if lagRecordCount <= readAheadLagRecords { return turnOff() }
+            if !isFarBehind { return turnOff() }
             if fullness == .upToHalf { beginReadingAhead(now: now) }
         }
         return .nothing
     }
 
-    /// Whether the lane has read far enough ahead to end the hold-back of an `OutageWatch`. This reading ahead has its
-    /// own beginning, and does not depend on ``phase``, which may be `off` meanwhile. One of these is enough:
+    /// Whether the lane has read far enough ahead to end the hold-back of an `OutageWatch`. Does not depend on
+    /// ``phase``, which may be `off` during a hold-back. True if any of these is true:
     /// - The lane has caught up.
-    /// - The lag was small (``smallLagRecordsMax``) for `smallLagMilliseconds`, counted from the hold-back's beginning.
+    /// - The lane reads no partition again, and its lag was small (``smallLagRecordsMax``) for `smallLagMilliseconds`,
+    ///   counted from the hold-back's beginning.
     /// - The lane is more than three quarters full.
     /// - The hold-back has lasted for `readAheadMillisecondsMax`.
     ///
@@ -180,11 +196,15 @@ struct ReadAhead {
         guard lagRecordCount > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
         return nowMilliseconds - beganAtMilliseconds >= readAheadMillisecondsMax
-            || nowMilliseconds - max(beganAtMilliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
+            || rereadingPartitionCount == 0
+                && nowMilliseconds - max(beganAtMilliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
-    /// Whether the lane has received no record of a partition that is behind, for `readAheadMillisecondsMax`.
-    private func hasStalled(_ lag: inout Lag, recordCount: Int64, nextOffset: Int64, now: Moment) -> Bool {
+    /// Notes in `lag` whether the lane has received records of the partition since the last report.
+    ///
+    /// - Returns: whether the partition is behind, and the lane has received none of its records for
+    ///   `readAheadMillisecondsMax`.
+    private func updateStall(of lag: inout Lag, recordCount: Int64, nextOffset: Int64, now: Moment) -> Bool {
         let hasProgressed = lag.nextOffset != nextOffset
         lag.nextOffset = nextOffset
         guard recordCount > 0 else {
@@ -198,10 +218,11 @@ struct ReadAhead {
         return now.monotonicMilliseconds - stalledSinceMilliseconds >= readAheadMillisecondsMax
     }
 
-    private mutating func setLag(_ lag: inout Lag, recordCount: Int64, knownRecordCount: Int64) {
+    private mutating func setLag(_ lag: inout Lag, recordCount: Int64, knownRecordCount: Int64, isRereading: Bool) {
         lagRecordCount += recordCount - lag.recordCount
         knownLagRecordCount += knownRecordCount - lag.knownRecordCount
-        (lag.recordCount, lag.knownRecordCount) = (recordCount, knownRecordCount)
+        rereadingPartitionCount += (isRereading ? 1 : 0) - (lag.isRereading ? 1 : 0)
+        (lag.recordCount, lag.knownRecordCount, lag.isRereading) = (recordCount, knownRecordCount, isRereading)
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {
@@ -218,7 +239,7 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `readingAhead` or `emptying`, and returns that the waiting activities may begin. If the phase was
+    /// Ends the phase `readingAhead` or `emptying`, and returns the decision that the waiting activities begin. After
     /// `emptying`, this decision has no effect, because no activity waits then.
     private mutating func turnOff() -> Decision {
         phase = .off

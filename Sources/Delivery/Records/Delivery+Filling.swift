@@ -15,25 +15,26 @@ extension Delivery {
             index,
             with: command,
             subject: command.activity,
-            secondText: command.device,
+            deviceOrActivityTemplate: command.device,
             from: value,
             trace: trace,
             droppedFields: droppedFields
         )
     }
 
-    /// Copies a command's texts into a block and fills the fields of its slot, except for the body. The slot gets the
-    /// two texts that the caller chooses, where the other `fillSlot` takes the ids of the activity and the device.
+    /// Copies a command's texts into a block and fills the fields of its slot, except for the body. The caller chooses
+    /// the slot's subject and device, because a command to an audience or a channel names no activity and no device.
     ///
     /// - Parameters:
     ///   - subject: the id of what the command addresses: an activity, an audience or a channel.
-    ///   - secondText: the text for `texts.device`.
+    ///   - deviceOrActivityTemplate: the id of the device. For a start to an audience, the template of the activities'
+    ///     ids (`ActivityIdentifierTemplate`), which `handOver` moves from `texts.device` to `audienceCommand`.
     @inline(__always)
     mutating func fillSlot(
         _ index: RecordIndex,
         with command: Command,
         subject: TextRange,
-        secondText: TextRange,
+        deviceOrActivityTemplate: TextRange,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
@@ -54,7 +55,7 @@ extension Delivery {
             command.event == .start ? expirationSeconds(ofStart: command, slot) : command.expirationSeconds
         let textBytes =
             Int(subject.range.count) + Int(command.identifier.range.count)
-            + Int(secondText.range.count) + Int(command.attributesType.range.count)
+            + Int(deviceOrActivityTemplate.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let blockByteCount =
             textBytes + trace.count + droppedFields.count
@@ -63,7 +64,7 @@ extension Delivery {
         var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(subject, from: value)
-        slot.pointee.texts.device = writer.append(secondText, from: value)
+        slot.pointee.texts.device = writer.append(deviceOrActivityTemplate, from: value)
         slot.pointee.texts.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.texts.policyName = writer.append(command.policy, from: value)
         slot.pointee.texts.trace = writer.append(trace)
@@ -84,8 +85,8 @@ extension Delivery {
         }
     }
 
-    /// Writes the default id of a command without one: `topic/partition/offset`. Called only when the id is needed,
-    /// because most commands are replaced before.
+    /// Writes the default id of a command that brought no id: `topic/partition/offset`. Does nothing for other records.
+    /// Called only when the id is needed, because most commands are replaced before that.
     mutating func writeDefaultIdentifierIfMissing(of record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.texts.commandIdentifier.count == 0 else { return }
@@ -144,8 +145,8 @@ extension Delivery {
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
-    /// Returns when a start expires, UNIX seconds. This is its own expiration, or the time at which it reaches the
-    /// greatest age that its policy permits, whichever comes first.
+    /// Returns when a start expires, UNIX seconds: at its own expiration, or when it reaches the greatest age that its
+    /// policy permits, whichever comes first.
     private func expirationSeconds(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
@@ -173,8 +174,8 @@ enum DefaultCommandIdentifier {
     static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }
     private static func bytesMax(topicBytes: Int) -> Int { topicBytes + 1 + 11 + 1 + 20 }
 
-    /// Writes a default id to `target`, which must have room for the id's maximum (`bytesMax`). Returns the number of
-    /// bytes.
+    /// Writes a default id to `target`, which must have room for the longest default id (`bytesMax`). Returns the
+    /// number of bytes written.
     static func write(topic: [UInt8], partition: Int32, offset: Int64, into target: UnsafeMutableRawPointer) -> Int {
         var position = min(topic.count, 249)
         topic.withUnsafeBytes { name in
@@ -184,7 +185,7 @@ enum DefaultCommandIdentifier {
         return append(UInt64(clamping: offset), to: target, at: position)
     }
 
-    /// Writes a slash and the decimal digits of a number. Returns the position behind them.
+    /// Writes a slash and the decimal digits of a number. Returns the position behind the last digit.
     private static func append(_ number: UInt64, to target: UnsafeMutableRawPointer, at position: Int) -> Int {
         var position = position
         target.storeBytes(of: UInt8(ascii: "/"), toByteOffset: position, as: UInt8.self)

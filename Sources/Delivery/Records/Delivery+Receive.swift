@@ -19,9 +19,9 @@ extension Delivery {
         }
     }
 
-    /// Notes a record in its partition's ledger.
+    /// Notes in its partition's ledger that a record was received.
     ///
-    /// - Returns: the partition; nil if the caller must ignore the record.
+    /// - Returns: the partition; nil in the three cases in which `receive(_:now:)` ignores a record.
     @inline(__always)
     mutating func noteInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
         guard let partition = partitions[record.partitionIndex], partition.pointee.phase == .assigned else {
@@ -41,8 +41,8 @@ extension Delivery {
         return partition
     }
 
-    /// Whether the partition's ledger has room for `offset`. If not, the shell reads the record again later, when older
-    /// records may be settled.
+    /// Whether the partition's ledger has room for `offset`; true if the partition is not assigned. If false, the shell
+    /// reads the record again later, when older records may be settled.
     public func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
         partitions[partitionIndex]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
@@ -71,9 +71,9 @@ extension Delivery {
         )
     }
 
-    /// Decodes a command and passes it to `dispatch`, or rejects it. The record's key is not checked. If commands of
-    /// one activity are in two partitions, Redis still orders them by version; those with the same version have no
-    /// order.
+    /// Decodes a command and passes it to `dispatch`, or to `receiveTooLarge` if its body is too large. Rejects a
+    /// command that is not valid. The record's key is not checked: if commands of one activity are in two partitions,
+    /// Redis still orders them by version; those with the same version have no order.
     ///
     /// - Parameters:
     ///   - deferral: what the deferred record has beside the command; nil: the command was not deferred.
@@ -101,8 +101,8 @@ extension Delivery {
             }
             records[index].appIndex = appIndex
             // The policy of a deferred command was configured when the command was first read. If it is not configured
-            // any more, use the app's default policy. A lifetime command is `invalid` then, because it only carries out
-            // its own policy.
+            // any more, use the app's default policy. But a lifetime command is then `invalid`, because Causeway made
+            // it only to carry out its policy.
             let mayReplacePolicy = deferral != nil && !command.isLifetimeCommand(in: value)
             let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
             guard let policyIndex = findPolicyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
@@ -162,9 +162,9 @@ extension Delivery {
         enqueue(index, of: activity, now: now)
     }
 
-    /// Decodes a registration and asks Redis to register its token, or rejects it. If the timetable must know first
-    /// that the activity is alive (`mustReportLife`), reports this; the token is registered afterwards. Settles a
-    /// registration that is too old to be of use.
+    /// Decodes a registration and asks Redis to register its token. If the timetable must first know that the activity
+    /// is alive (`mustReportLife`), reports this, and the token is registered afterwards. Rejects a registration that
+    /// is not valid, and settles one that is too old to be of use.
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
         index: RecordIndex,
@@ -173,7 +173,7 @@ extension Delivery {
     ) {
         do throws(Fault) {
             var registration = try Registration.decode(value)
-            registration.limitTimes(toLeadOver: records[index].times.recordAtWallMilliseconds)
+            registration.limitTimes(ofRecordWrittenAtMilliseconds: records[index].times.recordAtWallMilliseconds)
             guard let appIndex = findAppIndex(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
@@ -219,9 +219,9 @@ extension Delivery {
     }
 
     /// Returns the index of the configured app with this bundle id; nil if there is none.
-    func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
+    func findAppIndex(named text: TextRange, in value: UnsafeRawBufferPointer) -> UInt16? {
         // Compare the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
-        let name = text.range.bytes(in: record)
+        let name = text.range.bytes(in: value)
         for appIndex in 0..<configuration.apps.count {
             let matches = configuration.apps[appIndex].bundleId.withUnsafeBytes { $0.hasSameBytes(as: name) }
             if matches { return UInt16(appIndex) }
@@ -229,10 +229,11 @@ extension Delivery {
         return nil
     }
 
-    /// Returns the policy that a command names, or its app's default policy; nil if no policy has the name.
-    func findPolicyIndex(of command: Command, of appIndex: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
+    /// Returns the index of the policy that a command names; nil if no policy has this name. If the command names no
+    /// policy, returns the index of its app's default policy.
+    func findPolicyIndex(of command: Command, of appIndex: UInt16, in value: UnsafeRawBufferPointer) -> UInt8? {
         guard !command.policy.isAbsent else { return defaultPolicyIndex(of: appIndex) }
-        return policies.index(of: command.policy.range.bytes(in: record))
+        return policies.index(of: command.policy.range.bytes(in: value))
     }
 
     func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Handles invalid records. Each gets a result `invalid` and is copied to the dead letters, unless it is reread
-/// (`isReread`). The dead letter lacks the record's value if Kafka refuses the size.
+/// (`isReread`). If Kafka refuses a dead letter because of its size, it is written again without the record's value.
 extension Delivery {
     /// Rejects a record because of a fault.
     ///
@@ -33,13 +33,15 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, because the bytes of
+    /// Rejects a record: finishes it as `invalid`. Not for the hot path: it copies the record, because the bytes of
     /// `record` are valid only while this method runs.
     ///
     /// - Parameters:
     ///   - address: the command's activity and device, if a store call about them follows the result.
-    ///   - decodedInput: the bytes from which the command was decoded, if they are not the record's value because
-    ///     fields were dropped; otherwise nil.
+    ///   - decodedInput: the bytes from which the command was decoded, if fields were dropped before; nil: the command
+    ///     was decoded from the record's value.
+    ///   - code: the code of the fault, which is the reason in the result.
+    ///   - detail: the fault in words.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,

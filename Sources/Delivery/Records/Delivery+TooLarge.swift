@@ -7,8 +7,9 @@ import LiveActivity
 /// records are all made without them, and a lane that reads the record again with the same policy makes the same bytes.
 /// (R33)
 extension Delivery {
-    /// Drops fields from a command and passes the command to `dispatch`, or rejects it. The slot already has the
-    /// command's app and policy. Not for the hot path: this copies the record and decodes it again.
+    /// Drops fields from a command whose body is too large, and passes the command to `dispatch`. If its policy names
+    /// no fields, or the body is still too large without them, rejects the command (`rejectTooLarge`). The slot already
+    /// has the command's app and policy. Not for the hot path: this copies the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
@@ -37,7 +38,7 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countBodyWithDroppedFields(of: index)
-                // The caches have the `aps` dictionary with all its fields. Make them forget it: if the next command
+                // Both caches have the `aps` dictionary with all its fields. Make them forget it: if the next command
                 // has the same dictionary, it must not share this smaller body.
                 apsCache.forget()
                 contracts.templates.forgetMatchedState()
@@ -67,8 +68,8 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. A reread start is settled instead: an earlier configuration may have
-    /// accepted and sent it.
+    /// Rejects a command whose body is too large. But settles a reread start: with an earlier configuration, its body
+    /// may have fitted, and the start may have been sent.
     private mutating func rejectTooLarge(
         _ command: Command,
         index: RecordIndex,

@@ -16,24 +16,24 @@ struct RecordBlockWriter {
         return advance(by: bytes.count)
     }
 
-    /// Unescapes a text of the record's JSON into the block. An absent text gets an empty range.
-    mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
+    /// Unescapes a text of the record's value, which is JSON, into the block. An absent text gets an empty range.
+    mutating func append(_ text: TextRange, from value: UnsafeRawBufferPointer) -> BlockRange {
         guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
         let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
-        return advance(by: unescape(text, from: record, into: buffer))
+        return advance(by: unescape(text, from: value, into: buffer))
     }
 
     /// Writes the digests of the audiences that a registration names, each once.
-    mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> BlockRange
-    {
+    mutating func appendDigests(of audiences: ByteRange, count: Int, from value: UnsafeRawBufferPointer) -> BlockRange {
         let buffer = UnsafeMutableRawBufferPointer(
             start: block.base + position,
             count: count * AudienceList.digestBytes
         )
-        return advance(by: Registration.writeDigests(of: audiences, in: record, into: buffer))
+        return advance(by: Registration.writeDigests(of: audiences, in: value, into: buffer))
     }
 
-    /// Reserves a range of at most `byteCount` bytes for a text that is written later.
+    /// Reserves `byteCount` bytes for a text that is written later. The returned range has the count 0. The code that
+    /// writes the text must set the count.
     mutating func reserve(_ byteCount: Int) -> BlockRange {
         var range = advance(by: byteCount)
         range.count = 0
@@ -56,7 +56,7 @@ extension RecordSlot {
         UnsafeRawBufferPointer(start: texts.block.base + Int(range.offset), count: Int(range.count))
     }
 
-    /// The value of the alert in the body; empty if there is none.
+    /// The JSON value of the alert in the body; empty if the body has no alert.
     var alertJSON: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
     /// Sets the reason. Keeps only its first `RecordBlockWriter.reasonBytesMax` bytes.

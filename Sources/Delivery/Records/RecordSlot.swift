@@ -6,8 +6,9 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 /// One Kafka record in the lane: the element of the slab in `Records`. A slot lives as long as something names it, such
 /// as an activity's waiting list, a call to Redis, a push or a record in the producer.
 ///
-/// `kind` and `stage` say what the record is and how far it has come. The comment of each part says which records use
-/// the part, and from when on. In all other records, the part has its first value.
+/// `kind` and `stage` say what the record is and how far it has come. The folder `Parts` has the types of other
+/// properties. The comment of each such type says which records use the property, and from when on. In all other
+/// records, the property has its initial value.
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
@@ -29,15 +30,15 @@ public struct RecordSlot: BitwiseCopyable {
     /// is the command's own priority or the default. It changes when an alert moves to the command, or is removed from
     /// it.
     var priority: UInt8 = 0
-    /// The priority without the alert: 5 or 10; 0 for a record without a command. The state gets it if its alert is
-    /// removed. For an update the default is 5, so that such pushes leave the activity's budget to alerts and ends.
+    /// The priority that the command's state gets if its alert is removed: 5 or 10; 0 for a record without a command.
+    /// For an update the default is 5, so that such pushes leave the activity's budget to alerts and ends.
     var priorityWithoutAlert: UInt8 = 0
     /// The index of a command's policy. In any other record, the value has no meaning.
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
-    /// The index of the record's app in the configuration; `.max`, for which `configuredAppIndex` returns nil: the
-    /// record names no configured app, or was rejected before its app was known. A tombstone names no app: this is the
-    /// app that its calls are about now.
+    /// The index of the record's app in the configuration. `.max`: the record names no configured app, or was rejected
+    /// before its app was known; then `configuredAppIndex` is nil. For a tombstone, which names no app: the app that
+    /// its calls are about now.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
     /// The activity of the command, from `enqueue` on; `.null`: none. While the command is being deferred or is
@@ -71,8 +72,8 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStartCommand()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. APNs stores an update without an expiration
-    /// until its stale date if that is in the future, so -1 needs no test of its own (`setSentExpiration`).
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. `setSentExpiration` uses a stale date only if it
+    /// is in the future, so it needs no test for -1.
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body. Nil while the body may still change: a carried alert may be written into it.
     var digest: UInt64?
@@ -136,6 +137,6 @@ extension RecordSlot {
     }
 }
 
-/// What a record is. Each record is `invalid` until its content is copied into the slot. Two kinds of records stay
-/// `invalid`: a rejected one, and a reread or old one that needs no action.
+/// What a record is. Each record is `invalid` until its content is copied into the slot. A record stays `invalid` if it
+/// is rejected, or if it is a reread or old record that needs no action.
 enum RecordKind: UInt8 { case command, registration, tombstone, invalid, audienceCommand }

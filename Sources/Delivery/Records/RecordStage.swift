@@ -1,11 +1,11 @@
-/// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It traps, in
-/// release builds too, on a change that `nextStages` does not list, such as a second outcome. (R7)
+/// How far a record has come, from its receipt until its offset is settled. Only `Records.enter` changes a stage. It
+/// traps, in release builds too, on a change that `nextStages` does not list, such as a second outcome. (R7)
 ///
 /// Most commands go this way:
 ///
 ///     received ─► waiting ─► current ─► finished ─► settled
 ///
-/// The comment of each case lists the next stages after *Next*, except for two events:
+/// The comment of each case lists the next stages after the word *Next*. Two events are left out there:
 /// - A command that cannot be sent soon goes from `waiting` or `current` to `deferring`.
 /// - If a partition is revoked, its records without an outcome become `dropped`. But a step that is under way, such as
 ///   a call or a push, first ends, and may give the record its outcome. A waiting start whose draw must be refunded
@@ -20,9 +20,10 @@ enum RecordStage: UInt8 {
     case received
     /// The command is in its activity's waiting list. Next:
     /// - `current` when its turn comes.
+    /// - `awaitingRedis` for a restart when its turn comes and Redis must be asked again (`checkRestartAgain`).
     /// - `riding` when another command replaces it and carries its alert.
-    /// - `finished` when it expires, when another command replaces it without its alert, or when another record of the
-    ///   same command stays in the list instead.
+    /// - `finished` when it expires, when another command replaces it and does not carry its alert, or when another
+    ///   record of the same command stays in the list instead.
     case waiting
     /// The command is its activity's current one; `ActivityPhase` says what it waits for. Next:
     /// - `waiting` when it must wait for its turn again.
@@ -35,8 +36,8 @@ enum RecordStage: UInt8 {
     case riding
     /// The command's alert waits until this lane reads the newer command that Redis has. Next:
     /// - `riding` when that command carries the alert.
-    /// - `finished` when that command cannot carry the alert, when the wait is over, or when another command of the
-    ///   activity with a newer alert begins to wait.
+    /// - `finished` when that command cannot carry the alert, when the wait is over, or when a newer command of the
+    ///   activity begins to wait for a carrier.
     case awaitingCarrier
     /// The record waits for Redis. Two kinds of records have this stage:
     /// - A registration whose calls have no replies yet, or whose audiences are not notified. Next: `settled`; or
@@ -56,8 +57,8 @@ enum RecordStage: UInt8 {
     /// still names the slot. Next: `dropped` when that call is acknowledged.
     case refunding
     /// The command is being written to the deferred topic. If it is a start with a draw, the draw is also being
-    /// refunded. Next: `settled` when all of this is acknowledged. If Kafka did not accept the deferred record and the
-    /// command can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
+    /// refunded. Next: `settled` when the deferred record and the refund are acknowledged. If Kafka did not accept the
+    /// deferred record and the command can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
     case deferring
     /// The core of audiences decides about the command. Next: `finished` when that core returns it with an outcome, or
     /// has fanned it out; `dropped` when its partition is revoked while it waits in one of the cores.
@@ -92,7 +93,7 @@ enum RecordStage: UInt8 {
         let (refunding, deferring, dropped) = (Self.refunding.mask, Self.deferring.mask, Self.dropped.mask)
         return switch self {
         case .received: waiting | riding | awaitingRedis | Self.unregistering.mask | Self.handedOver.mask | finished
-        case .waiting: current | riding | finished | deferring | refunding | dropped
+        case .waiting: current | awaitingRedis | riding | finished | deferring | refunding | dropped
         case .current: waiting | riding | Self.awaitingCarrier.mask | finished | deferring | dropped
         case .riding: riding | waiting | finished | dropped
         case .awaitingCarrier: riding | finished | dropped

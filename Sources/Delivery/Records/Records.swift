@@ -12,7 +12,7 @@ struct Records: ~Copyable {
     /// The number of records that are released commands (`RecordSlot.isReleasedCommand`).
     private(set) var releasedCommandCount = 0
 
-    /// - Parameter chunkBytes: how many bytes the arena allocates at a time, for many blocks.
+    /// - Parameter chunkBytes: the bytes of one chunk, which the arena allocates at once and cuts into blocks.
     init(limit: Int, chunkBytes: Int = Arena.chunkBytesMax) {
         slots = Slab(limit: limit)
         arena = Arena(chunkBytes: chunkBytes)
@@ -40,20 +40,20 @@ struct Records: ~Copyable {
         unsafeMutableAddress { slots.mutableAddress(of: record) }
     }
 
-    /// Returns a record's slot. The pointer is valid until the next allocation.
+    /// Returns the address of a record's slot, which is valid until the next record is allocated.
     func address(of record: RecordIndex) -> UnsafePointer<RecordSlot> { slots.address(of: record) }
 
-    /// Returns a record's slot for changes. The pointer is valid until the next allocation.
+    /// Returns the address of a record's slot for changes, which is valid until the next record is allocated.
     mutating func mutableAddress(of record: RecordIndex) -> UnsafeMutablePointer<RecordSlot> {
         slots.mutableAddress(of: record)
     }
 
-    /// Prefetches the slot of a record that will be read soon; the slot may be free, and the index may be `.null`.
+    /// Prefetches the slot of a record that will be read soon. The slot may be free, and the index may be `.null`.
     /// Without this, merging and delivery reports take 1.0 µs for each command of a backlog instead of 0.3 µs
     /// (Measurements.md).
     func prefetch(_ record: RecordIndex) { slots.prefetch(record) }
 
-    /// Inlined, so that Swift builds the slot in place and does not copy it.
+    /// Allocates the slot of a record. Inlined, so that Swift builds the slot in place and does not copy it.
     @inline(__always) mutating func allocate(_ slot: @autoclosure () -> RecordSlot) -> RecordIndex {
         slots.allocate(slot())
     }
@@ -76,14 +76,14 @@ struct Records: ~Copyable {
         self[record].ending.outcome = outcome
     }
 
-    /// Notes that a registration's record now has a held command that the token has released.
+    /// Notes that a registration's record now has the held command that its token has released.
     mutating func noteReleasedCommand(_ record: RecordIndex) {
         precondition(!self[record].isReleasedCommand, "a released command cannot release another one")
         self[record].isReleasedCommand = true
         releasedCommandCount += 1
     }
 
-    /// Notes that a record's command is over. Does nothing if the command is not a released one.
+    /// Notes that a record's released command is finished or dropped. Does nothing if the record has none.
     @inline(__always)
     mutating func noteEndOfReleasedCommand(_ record: RecordIndex) {
         guard self[record].isReleasedCommand else { return }
@@ -110,15 +110,17 @@ struct Records: ~Copyable {
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
 
-    /// Frees the blocks of a slot whose content was replaced.
+    /// Frees the blocks of a record's former content.
+    ///
+    /// - Parameter slot: a copy of the record's slot from before the content was replaced.
     mutating func free(contentOf slot: RecordSlot) {
         arena.free(slot.texts.block)
         arena.free(slot.token.block)
         slot.body.release(to: &arena)
     }
 
-    /// Returns the block for a record's token. It is allocated only when the token is set, because most commands are
-    /// replaced before Redis names a token.
+    /// Returns the block for a record's token, and allocates it if the record has none. Called only when a token is
+    /// set, because most commands are replaced before Redis names a token.
     private mutating func findOrAllocateTokenBlock(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
         if slots[record].token.block.isNone { slots[record].token.block = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].token.block.base, count: Limits.tokenDigitsMax)
@@ -140,8 +142,9 @@ struct Records: ~Copyable {
     }
 
     /// Gives the token of a replaced command to the command that replaces it, so that Redis still registers this token.
-    /// If the replacing command has a token that was registered later, the earlier token is discarded. Does nothing if
-    /// the tokens are of different kinds or devices.
+    /// If the replacing command has a token that was registered at the same time or later, the replaced command's token
+    /// is discarded. Does nothing if the replaced command has no token to register, or if the tokens are of different
+    /// kinds or devices.
     ///
     /// Known issue (K10): the token is passed in memory only. If the worker dies, the token can be lost until the next
     /// command or registration brings it.
@@ -177,7 +180,7 @@ struct Records: ~Copyable {
         self[replacement].token.registeredAtWallMilliseconds = replacedSlot.token.registeredAtWallMilliseconds
     }
 
-    /// Frees the token and body of a record whose slot is still needed. So the next command gets the same memory while
+    /// Frees the token and body of a record whose slot is still needed. The next command then gets their memory while
     /// it is still in the processor's cache.
     mutating func freeTokenAndBody(of record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
@@ -190,7 +193,7 @@ struct Records: ~Copyable {
 
     // MARK: - Bodies of records
 
-    /// Copies bytes for a dead letter, or for a body that will be changed.
+    /// Makes a body with a copy of `bytes`, for a dead letter or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
         body.mutableBuffer.copyMemory(from: bytes)
@@ -234,7 +237,9 @@ struct Records: ~Copyable {
         )
     }
 
-    /// Writes another command's alert into a record's body. The body must have room for it.
+    /// Replaces a record's body by a copy with another command's alert, for which the body must have room.
+    ///
+    /// - Parameter version: the version of the alert's own command.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
         let body = SharedBody(
@@ -247,7 +252,7 @@ struct Records: ~Copyable {
         oldBody.release(to: &arena)
     }
 
-    /// Replaces a record's body by a copy without the alert.
+    /// Replaces a record's body by a copy without the alert. Updates the digest if it was set.
     mutating func removeAlert(fromBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
         let body = SharedBody(PushBody.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)
@@ -258,8 +263,8 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigestFromBody() }
     }
 
-    /// Sets the timestamp in a record's body. Most bodies already have this timestamp: they are not changed, and stay
-    /// shared by the records with the same body.
+    /// Sets the timestamp in a record's body. Does nothing if the body already has this timestamp, so that most bodies
+    /// stay shared.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
         let bodyLayout = slots[record].bodyLayout
         guard !PushBody.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }

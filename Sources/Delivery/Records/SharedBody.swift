@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that goes to the dead letters. Several records may share them. For
-/// example, one state of a match is sent to every activity that follows the match: if the lane reads these commands one
+/// The bytes of a push's request body, or of a value that goes to the dead letters. Several records may share them. For
+/// example, one state of a match is sent to every activity that follows the match. If the lane reads these commands one
 /// after another, the bytes are in memory only once.
 ///
 /// What must hold: bytes are changed only while they have one reference (`Records.copyBodyIfShared`), and each
@@ -37,7 +37,7 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBuffer) }
 
-    /// The bytes for writing. Write only while they have one reference.
+    /// The bytes for writing. Write only while the bytes have one reference.
     var mutableBuffer: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)

@@ -16,8 +16,9 @@ import LiveActivity
 /// A superseded command with an alert is counted only if its replacement, or the replacement's rider, has an alert of
 /// its own. Otherwise it gets a result, even if the activity's current command has a newer alert.
 extension Delivery {
-    /// Finishes a superseded command that does not become a rider: either `replacement` counts the command, or the
-    /// command gets a result. Returns whether the slot of `replaced` is still in use.
+    /// Finishes a superseded command that does not become a rider, and its own rider, if it has one: either
+    /// `replacement` counts the command, or the command gets a result. Returns whether the slot of `replaced` is still
+    /// in use.
     mutating func finishSuperseded(_ replaced: RecordIndex, countedBy replacement: RecordIndex) -> SlotStatus {
         guard supersededResultMode.countsInsteadOfResults(isBacklogKnown: readAhead.isBacklogKnown),
             records[replaced].mayBeCountedByReplacement,

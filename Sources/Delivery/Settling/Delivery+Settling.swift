@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Finishes records: a record's result is produced, and Redis settles its outcome if Redis must know it. When all this
-/// is acknowledged, the record's offset is settled (``acknowledge(_:)``).
+/// Finishes records: a record's result is produced, and Redis settles its outcome if Redis must know it. When the
+/// result and the calls are acknowledged, the record's offset is settled (``acknowledge(_:)``).
 ///
 /// | to finish | call |
 /// | --- | --- |
 /// | the current command of an activity, with an outcome | ``finishAndEndTurn(_:_:settlement:reason:now:)`` |
 /// | a command that is not current, with an outcome | ``finish(_:_:)`` |
-/// | a record that is wrong | `reject`, which calls `finish` |
+/// | an invalid record | `reject`, which calls `finish` |
 /// | a registration or tombstone, without a result | ``settleWithoutResult(_:)`` |
 /// | a reread or old record that needs no action | ``settleWithoutAction(_:)`` |
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommandAndEndTurn(of:now:)`` |
@@ -15,8 +15,11 @@ import LiveActivity
 ///
 /// ``endTurn(of:now:)`` does not finish a command: the activity begins its next command.
 extension Delivery {
-    /// Gives a command, or an invalid record, its outcome. A registration may bring several commands: its token may
-    /// release several held ones, one after another, and each gets its own outcome here.
+    /// Gives a command, or an invalid record, its outcome. Queues its result and the calls to Redis, finishes its
+    /// rider, and usually frees its token and body.
+    ///
+    /// The record of a registration may get several outcomes here: its token may release several held commands, one
+    /// after another.
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.enterFinished(record, outcome: outcome)
         writeDefaultIdentifierIfMissing(of: record)
@@ -51,8 +54,8 @@ extension Delivery {
     /// result is acknowledged (`FollowUps.settleHeldStart`).
     ///
     /// The settlement does not wait until Kafka has the result: the record waits for both acknowledgements at the same
-    /// time. The price: if the worker dies when Redis has the settlement and Kafka does not have the result, the first
-    /// outcome is never published. The next owner reads the record again, and its result says `duplicate`, or after a
+    /// time. The disadvantage: if the worker dies when Redis has the settlement and Kafka does not have the result, no
+    /// result ever has this outcome. The next owner reads the record again, and its result says `duplicate`, or after a
     /// newer version `superseded` or `ended`.
     @inline(__always)
     private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
@@ -70,7 +73,7 @@ extension Delivery {
 
     /// Queues the refund of a start's draw, if the start has one and no push was attempted.
     private mutating func refundUnsentStart(_ record: RecordIndex) {
-        if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
+        if records[record].noteUnsentDrawRefunded() { queueStoreCall(.refundStart, record) }
     }
 
     /// Frees the token and the body of a finished command, unless a later step needs them: retiring the token,
@@ -85,7 +88,7 @@ extension Delivery {
         records.freeTokenAndBody(of: record)
     }
 
-    /// Settles a registration or a tombstone that gets no result, or no further one. All its calls must be
+    /// Settles a registration or a tombstone that gets no result, or no further result. All its calls must be
     /// acknowledged.
     mutating func settleWithoutResult(_ record: RecordIndex) {
         if records[record].stage == .unregistering { recordsAwaitingStoreCount -= 1 }
@@ -186,7 +189,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a record's offset and frees its slot. (R8)
+    /// Settles a record's offset, unless the assignment in which it was read has ended, and frees its slot. (R8)
     private mutating func settle(_ record: RecordIndex) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)
@@ -203,7 +206,8 @@ extension Delivery {
 
     /// Drops a record without an outcome: its partition is revoked, and the next owner reads it again. All its calls
     /// and outgoing records must be acknowledged. If the draw of an unsent start must be refunded, the record is
-    /// `refunding` until that call is acknowledged. (R8)
+    /// `refunding` until the call `refundStart` is acknowledged. `requeueRider` decides what becomes of the record's
+    /// rider. (R8)
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)

@@ -9,7 +9,7 @@ struct OutcomeEffects: OptionSet {
     /// A reread record with this outcome gets no second result, because the first one stays valid: the command was
     /// neither sent nor held this time. But if it counts superseded commands, it always gets a result. (R25)
     static var noResultIfReread: OutcomeEffects { OutcomeEffects(rawValue: 1 << 1) }
-    /// A newer command replaced this one before APNs accepted it. So the command's alert may still be unsent.
+    /// The command was replaced before APNs accepted its push. So the command's alert may still be unsent.
     static var alertMayBeUnsent: OutcomeEffects { OutcomeEffects(rawValue: 1 << 2) }
     /// The token that the command brought is registered once more, because Redis may still hold commands for it. Redis
     /// returns them only when the token is registered.
@@ -30,14 +30,15 @@ struct OutcomeEffects: OptionSet {
     static var endShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 7) }
     /// A producer's end with this outcome shows that its activity has ended, if Redis replied to the end's admission.
     ///
-    /// Without a reply, the end is only a duplicate of another record in the lane, and reports nothing. Redis tells
-    /// only the other record whether the end belongs to the newest life.
+    /// Without a reply, this record is only a duplicate of another record of the same end in the lane, and reports
+    /// nothing. Redis tells only that other record whether the end belongs to the newest life.
     static var admittedEndShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 8) }
     /// The activity had ended before this command. If the command is the end of a lifetime, another end was admitted.
     static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 1 << 9) }
     /// The end of a lifetime has ended the life. If the policy says so, a restart follows.
     static var endsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 10) }
-    /// As `endsLife`, if an earlier attempt of the push probably ended the activity (`wasEndedByEarlierAttempt`).
+    /// Like `endsLife`, but only if an earlier attempt of the push probably ended the activity
+    /// (`wasEndedByEarlierAttempt`).
     static var endsLifeIfAttemptedBefore: OutcomeEffects { OutcomeEffects(rawValue: 1 << 11) }
     /// The end of a lifetime cannot be sent. `LifetimeKeeper` does not produce it again, and no restart follows.
     static var givesUpLifetimeEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 12) }
@@ -46,13 +47,14 @@ struct OutcomeEffects: OptionSet {
 }
 
 extension Outcome {
-    /// All effects of the outcome. The switch has no `default`, so that the compiler asks for those of a new outcome.
+    /// All effects of the outcome. The switch has no `default`, so that the compiler asks for the effects of a new
+    /// outcome.
     var effects: OutcomeEffects {
         switch self {
         case .accepted: [.registersTokenAgainIfStart, .startOrUpdateShowsLife, .endShowsEnd, .endsLife]
         case .unchanged: [.noResultIfReread, .registersTokenAgainIfStart, .updateShowsLife]
-        // Like an accepted command, a duplicate usually shows life or end: its worker may have settled it in Redis, and
-        // may have died before the report to the timetable.
+        // Like an accepted command, a duplicate usually shows life or end: a worker may have settled the command in
+        // Redis, and may have died before the report to the timetable.
         case .duplicate:
             [.noResultIfReread, .registersTokenAgain, .startOrUpdateShowsLife, .admittedEndShowsEnd, .endsLife]
         case .superseded: [.noResultIfReread, .registersTokenAgain, .alertMayBeUnsent]

@@ -1,5 +1,5 @@
-/// The records to produce to one topic, in order. A record that could not be written goes to the end, and then the
-/// queue pauses for a short time.
+/// The records to produce to one topic, in order. A record that could not be written goes to the end of the queue, and
+/// the whole queue pauses for a short time.
 package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
     /// How long the queue pauses after a failure: the topic's next record would probably fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }

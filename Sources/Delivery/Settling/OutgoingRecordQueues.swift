@@ -1,7 +1,7 @@
 /// The records that this core produces, in a queue for each topic. If a topic accepts nothing, only its queue pauses.
 ///
-/// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
-/// for example, the invalidation of a token is acknowledged before Redis retires the token (R17).
+/// The queues keep no order between topics. A step that must come first is acknowledged before the core begins the next
+/// step: for example, the invalidation of a token is acknowledged before Redis retires the token (R17).
 ///
 /// The core `Audiences` has such queues for its own kinds of records (`OutgoingAudienceRecordQueues`). Both share
 /// ``OutgoingRecordQueue``.
@@ -30,11 +30,11 @@ struct OutgoingRecordQueues: ~Copyable {
         }
     }
 
-    /// Returns the first record of the first queue that has one and does not pause; nil if there is none.
+    /// Returns the first record of the first queue that has one and does not pause; nil if there is no such queue.
     ///
-    /// If the producer always has too little room, the later queues wait. The results do not wait forever: a record
-    /// with an invalidation or a dead letter keeps its slot until its own result is acknowledged, which limits their
-    /// number.
+    /// While the producer has too little room for all records, the later queues wait. But the results do not wait
+    /// forever: each invalidation and each dead letter belongs to a record that keeps its slot until its result is
+    /// acknowledged. So when all slots are in use, no more invalidations and dead letters come.
     func next(now: Moment) -> OutgoingRecord? {
         if let outgoingRecord = invalidations.next(now: now) { return outgoingRecord }
         if let outgoingRecord = deadLetters.next(now: now) { return outgoingRecord }

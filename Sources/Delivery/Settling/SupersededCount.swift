@@ -28,10 +28,11 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that this one gets no result of its own. False for:
+    /// Whether the command that replaces this one may count it, so that this one gets no result of its own. False for
+    /// each of these:
     /// - a command to whose admission Redis has already replied
     /// - a start
-    /// - a command that a registration released
+    /// - a held command that a token released
     /// - a command whose result has a reason
     /// - a reread command, because it had its result before
     /// - a command that still has its own token, because its record must register this token
@@ -43,8 +44,8 @@ extension RecordSlot {
             && ending.earlierResultCount == 0 && !isReread
     }
 
-    /// Whether the body has an alert that is certainly the command's own. An alert that Redis held is not: it may
-    /// belong to an older command.
+    /// Whether the body has an alert that is certainly the command's own. False for an alert that Redis held, because
+    /// it may belong to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
         !bodyLayout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands

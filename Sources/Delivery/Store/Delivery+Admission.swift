@@ -6,7 +6,7 @@ extension Delivery {
     private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
     /// Handles the reply about a start's push-to-start token: asks for the admission, waits for the budget, or holds
-    /// the start.
+    /// the start. A start that does not wait for the budget is superseded instead if a waiting command replaces it.
     mutating func handleStartTokenReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .takingStartToken)
         switch StartTokenVerdict(reply.verdict) {
@@ -30,20 +30,20 @@ extension Delivery {
     }
 
     /// Whether an older start, which waits in the lane or is expected from the deferred topic, will open the activity
-    /// for this command. The lane may have read that start while Redis decided.
+    /// for this command. The lane may have read that start while Redis decided. Never true for the end of a lifetime.
     private func mustAwaitOlderStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
-        var waiting = list.head
-        while let candidate = waiting, comesBefore(candidate, record) {
+        var nextCandidate = list.head
+        while let candidate = nextCandidate, comesBefore(candidate, record) {
             if records[candidate].isStart { return true }
-            waiting = list.successor(of: candidate, in: records)
+            nextCandidate = list.successor(of: candidate, in: records)
         }
         return false
     }
 
-    /// Puts a start back into the waiting list until its device's budget may allow it.
+    /// Puts a start back into the waiting list until its device's budget may allow it, and ends the turn.
     private mutating func waitForStartBudget(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -91,33 +91,37 @@ extension Delivery {
         case .unchanged: finishAndEndTurn(record, .unchanged, settlement: nil, now: now)
         case .ended:
             guard mustAwaitOlderStart(record, of: activity, now: now) else {
+                if records[record].event == .update { noteUpdateAfterEnd(of: activity) }
                 return finishAndEndTurn(record, .ended, settlement: nil, now: now)
             }
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
         case .activityOver:
+            if records[record].event == .update { noteUpdateAfterEnd(of: activity) }
             finishAndEndTurn(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
         case .expired: finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .duplicate:
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted was admitted before, so settle it: its other records are then finished
-            // as `duplicate`. It is superseded now for one of two reasons: its activity has ended; or an attempt began
-            // the activity, and the activity has registered a token.
+            // A start whose push was attempted was admitted before, so settle it: other records of this start are then
+            // finished as `duplicate`. The start is superseded now for one of two reasons: its activity has ended; or
+            // an attempt began the activity, and the activity has registered a token.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishAndEndTurn(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
             // start as `unknown`, so that its other records are finished as `duplicate`.
             finishAndEndTurn(record, .unknown, settlement: .unknown, now: now)
-        // The first three are unexpected only if the conditions of their cases above are false.
+        // `alertHeld`, `alertAlreadyAccepted` and `departures` come here only if the condition of their own case above
+        // is false.
         case .alertHeld, .alertAlreadyAccepted, .departures, nil:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
-    /// Holds a command that has no token. Exceptions: a newer command has replaced it, or it is the end of a lifetime.
+    /// Asks Redis to hold a command that has no token. Exceptions: a command that a waiting one replaces is superseded,
+    /// and the end of a lifetime is finished as `expired`.
     private mutating func handleMissingToken(of record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if records[record].lifetime.isEnd {
             // The end of a lifetime is not held. Otherwise the token of a later life would release the end, which would
@@ -131,7 +135,8 @@ extension Delivery {
     }
 
     /// Makes a command wait for the newer one that will carry its alert. Redis knows the newer one, and this lane has
-    /// not read it yet.
+    /// not read it yet. Exceptions: if a waiting command replaces the command, it is superseded now; if it brought a
+    /// token, the token is registered first.
     private mutating func handleAlertWithoutCarrier(of record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isCurrentCommandReplaced(of: activity) {
             supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
@@ -146,7 +151,8 @@ extension Delivery {
     }
 
     /// Queues an admitted push for a stream. If the push's pool has no free credit, the command waits instead, and is
-    /// admitted again.
+    /// admitted again. The command fails if its app has no pool for the token, or if the reply has no token or no valid
+    /// timestamp.
     private mutating func makeReadyToSend(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -167,8 +173,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // Redis' reply has a token of another pool than the lane assumed, and that pool has no free credit. Let the
-            // command wait for one. It is then admitted again.
+            // The token in Redis' reply belongs to another pool than the lane assumed, and the token's pool has no free
+            // credit. Let the command wait for a credit. It is then admitted again.
             putBackCurrentCommand(of: activity, now: now)
             return endTurn(of: activity, now: now)
         }
@@ -190,10 +196,11 @@ extension Delivery {
     /// Asks Redis to hold the current command until a token registers.
     ///
     /// If Redis' reply is lost, the call is made again. If a registration has released the command meanwhile, Redis
-    /// replies `held` and not `retry`, so that only the record of the registration sends the command.
+    /// replies `held` to the repeated call and not `retry`, so that only the record of the registration sends the
+    /// command.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
-        // Redis must hold the timestamp of the command's own version. An earlier admission may have raised the one in
-        // the body.
+        // Redis must hold the timestamp of the command's own version. An earlier admission may have raised the
+        // timestamp in the body.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
         activities.enter(.requestingHold, activity)
@@ -201,7 +208,7 @@ extension Delivery {
     }
 
     /// Handles the reply to a hold: finishes the command, usually as `held`. If a token has registered meanwhile, asks
-    /// Redis for the token and the admission again.
+    /// Redis again: for the token of a start, or for the admission of an update or end.
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .requestingHold)
         switch HoldVerdict(reply.verdict) {

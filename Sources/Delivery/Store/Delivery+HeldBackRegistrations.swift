@@ -5,14 +5,14 @@ import LiveActivity
 /// A registration in the lane has about 0.5 KiB of blocks. If the reply to its call brings a held command, the record
 /// also gets a body of up to 4 KiB. The lane may have tens of thousands of registrations, and replies come faster than
 /// pushes leave. So while there are too few free bytes for the commands that the replies may bring, further calls
-/// `registerToken` wait here.
+/// `registerToken` wait in `heldBackRegistrations`.
 ///
-/// Without this limit, the lane could need several times its bytes. So could each next owner of the partitions, because
-/// no registration would be settled.
+/// Without this limit, the lane could need several times the bytes that it may use. So could each next owner of its
+/// partitions, because no registration would be settled.
 extension Delivery {
-    /// The number of calls `registerToken` under way and of released commands, together, below which the lane makes
-    /// such calls even without free bytes. So registrations never stop: none of these calls and commands waits for the
-    /// calls that are held back, so their number falls again.
+    /// While the calls `registerToken` under way and the released commands are together fewer than this, the lane makes
+    /// further such calls even without free bytes. So registrations never stop: none of these calls and commands waits
+    /// for a call that is held back, so their number falls again. Their bodies take at most 256 KiB.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
     /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no
@@ -37,7 +37,7 @@ extension Delivery {
     }
 
     /// Queues all calls that are held back, because a partition is being revoked. For registrations of this partition
-    /// the lane now makes the calls (`mayBringHeldCommand`). It holds back the others again.
+    /// the lane now makes the calls (`mayBringHeldCommand`). It holds back the other calls again.
     mutating func requeueHeldBackRegistrations() {
         while let ticket = heldBackRegistrations.popFirst() {
             recordsAwaitingStoreCount += 1
@@ -45,15 +45,17 @@ extension Delivery {
         }
     }
 
-    /// Whether the lane has room for one more held command, besides those that the calls under way may bring.
+    /// Whether the lane has room for one more held command, besides those that the calls under way may bring. Also true
+    /// while these calls and commands are few (`releasesWithoutFreeBytesMax`).
     private var hasRoomForReleasedCommand: Bool {
-        let bodyBytesMax = (registrationCallsUnderWayCount + 1) * Limits.bodyBytesMax
-        return usedBlockBytes <= configuration.usedBlockBytesMax - bodyBytesMax
+        let releasedBodyBytesMax = (registrationCallsUnderWayCount + 1) * Limits.bodyBytesMax
+        return usedBlockBytes <= configuration.usedBlockBytesMax - releasedBodyBytesMax
             || registrationCallsUnderWayCount + records.releasedCommandCount < Self.releasesWithoutFreeBytesMax
     }
 
     /// Whether the reply to a record's call `registerToken` may put a held command into the record's slot, to stay in
-    /// the lane. A current command keeps its slot, and a record of a revoked partition is dropped.
+    /// the lane. False for a current command, which keeps its slot, and for a record of a revoked partition, which is
+    /// dropped.
     private func mayBringHeldCommand(_ record: RecordIndex) -> Bool {
         records[record].stage != .current && !isPartitionRevoked(record)
     }

@@ -10,9 +10,9 @@ import LiveActivity
 /// held command. So after outcomes that may leave a held command in Redis, the command's record registers the token
 /// once more before it settles (`planTokenRegistrationIfNeeded`).
 ///
-/// A registration that Redis calls stale, usually because Redis has a newer one, registers no token. But a device's
-/// stale registration returns the next held start too, which is sent with the newer token. Otherwise this start could
-/// be lost:
+/// A registration that Redis calls stale, usually because Redis has a newer one, registers no token. But for a device,
+/// the reply to a stale registration returns the next held start too, which is sent with the newer token. Otherwise
+/// this start could be lost:
 /// 1. A registration releases the start, which then waits in a lane. A newer registration of the device settles.
 /// 2. The partition of the older registration moves. Its next owner reads the older registration again, which is now
 ///    stale. Only the reply to this record can return the start.
@@ -26,7 +26,8 @@ extension Delivery {
     /// releases the same start again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 
-    /// Decides whether a finished record must register its token again, because Redis may hold commands for the token.
+    /// Plans that a finished record registers its token again, if Redis may hold commands for the token
+    /// (`OutcomeEffects`). Does nothing if the record may have no further result (`resultsPerRecordMax`).
     mutating func planTokenRegistrationIfNeeded(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
@@ -50,8 +51,11 @@ extension Delivery {
         queueStoreCall(.registerToken, record)
     }
 
-    /// Handles the reply to a registration. If the reply has a command that was held for the token, the registration's
-    /// slot becomes this command's, and the registration is settled when the command is settled.
+    /// Handles the reply to a call `registerToken`. If a current command made the call, this command continues
+    /// (`continueAfterTokenRegistration`). A registration first notifies audiences, if it must
+    /// (`beginMembershipChange`). If the reply has a command that was held for the token, the registration's slot
+    /// becomes this command's, and the registration is settled when the command is settled. Otherwise the registration
+    /// is settled now.
     mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return continueAfterTokenRegistration(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
@@ -93,8 +97,8 @@ extension Delivery {
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // The slot has a held command now, and no registration, so clear these fields. If `registerToken` makes the
-            // slot a registration again after the command, it sets them.
+            // The slot has a held command now, and no registration, so clear these fields. When the command is
+            // finished, `registerToken` may make the slot a registration again, and then sets the fields.
             records[record].registration.audienceDigests = BlockRange()
             records[record].registration.wasHeldStart = false
             // The token is registered already, and the reply to the admission will name it. So the admission need not
@@ -114,8 +118,8 @@ extension Delivery {
     }
 
     /// Settles a held start that a reread registration has released once more. The start is not sent, because it was
-    /// sent before the loss (R25). It leaves the key of its device, and the record registers the token again, to
-    /// release the device's other held starts.
+    /// sent before the loss (R25). Redis removes the start from the key of its device, and the record registers the
+    /// token again, to release the device's other held starts.
     private mutating func settleReleasedRereadStart(
         _ record: RecordIndex,
         _ command: Command,
@@ -135,9 +139,9 @@ extension Delivery {
         return fault
     }
 
-    /// Continues the current command after its call `registerToken`, whether it has a reply or was refused. The command
-    /// brought the token, and Redis replied `alertAwaitsCarrier` to its admission: Redis has a newer command, which may
-    /// carry the alert of the current one.
+    /// Continues the current command after its call `registerToken`, whether the call has a reply or was refused. The
+    /// command brought the token, and Redis replied `alertAwaitsCarrier` to its admission: Redis has a newer command,
+    /// which may carry the alert of the current one.
     /// - If Redis holds the newer command for the token (`isNewerCommandHeld`), the current command is finished as
     ///   `superseded`. After its result, its record registers the token a second time: the newer command then takes the
     ///   slot of the current one, and `copyAlert` copies the alert into the body of the newer command.
@@ -152,8 +156,8 @@ extension Delivery {
         awaitCarrierOrFinish(of: activity, now: now)
     }
 
-    /// Copies the alert of `older`, the command that brought the token, into the body of `record`, the held command
-    /// that the token released. So the alert is not lost (R14). Does nothing in these cases:
+    /// Copies the alert of `older`, the superseded command that brought the token, into the body of `record`, the held
+    /// command that the token released. So the alert is not lost (R14). Does nothing if any of these is true:
     /// - `older` has no alert, has expired, or is not older than `record`.
     /// - `record` is a start, has an alert of its own, or its body has no room for the alert.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
@@ -172,26 +176,30 @@ extension Command {
     /// The version of the command that brought this held command's alert: an older command, or this one.
     var alertVersion: Version { carriedAlertVersion.timestamp > 0 ? carriedAlertVersion : version }
 
-    /// Whether a registration of the activity's token, or of the device's, may have released this held command before
-    /// Redis lost data. A command that is newer than the registration was first held after the loss, and waits for the
-    /// lost token. An older command was usually released before, but a late one was held after the loss too (K11). A
-    /// registration may also have released a newer command before the loss, which is then sent again (K18).
+    /// Whether a registration of the activity's token, or of the device's, probably released this held command before
+    /// Redis lost data: true unless the command is newer than the registration. A newer command was probably first held
+    /// after the loss, and waits for the lost token. This may be wrong:
+    /// - An older command that came late was held only after the loss too (K11).
+    /// - A newer command may have been released before the loss, and is then sent again (K18).
     ///
     /// - Parameter milliseconds: when the token was registered, UNIX milliseconds; 0: never.
     func mayHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
         version.timestamp * 1_000 <= milliseconds
     }
 
-    /// Whether such a registration may have released this command's alert before Redis lost data. An older command may
-    /// have had the alert then: this command was first held after the loss, and got the alert from Redis.
+    /// Whether a registration at this time probably released this command's alert before Redis lost data. The alert may
+    /// have been in an older command then: this command was first held after the loss, and got the alert from Redis.
+    ///
+    /// - Parameter milliseconds: when the token was registered, UNIX milliseconds; 0: never.
     func mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
         alertVersion.timestamp * 1_000 <= milliseconds
     }
 }
 
 extension RecordSlot {
-    /// Whether this registration is reread, and the core treats the held command as one that it released before the
-    /// loss: the command then has an outcome already. The core can only judge by the times, so it may err (K11).
+    /// Whether this registration is reread, and the core treats the held command as one that this registration released
+    /// before the loss: the command then has an outcome already. The core can only judge by the times, so it may err
+    /// (K11).
     fileprivate func mayHaveReleasedBeforeLoss(_ command: Command) -> Bool {
         isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
     }
@@ -212,6 +220,7 @@ extension RecordSlot {
         )
     }
 
+    /// When the token was registered, or when Kafka got the record if that is later.
     private var latestRegistrationAtWallMilliseconds: Int64 {
         max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
     }
@@ -249,7 +258,7 @@ extension RecordSlot {
     /// Moves the body of the finished command to this registration, if the command is a superseded update or end: an
     /// alert in it was not sent, and `copyAlert` may write it into a held command.
     ///
-    /// - Returns: false for any other command: its body is not needed any more.
+    /// - Returns: false, without a change, for any other command: its body is not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }
         (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)

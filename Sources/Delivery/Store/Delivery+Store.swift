@@ -14,7 +14,8 @@ extension Delivery {
         if ticket.purpose == .registerToken { registrationCallsUnderWayCount += 1 }
     }
 
-    /// Removes the next call and handles it as refused: it exceeds Redis' limits, and would exceed them again.
+    /// Removes the next call and handles it as refused, because it exceeds Redis' limits. A repeated call would exceed
+    /// them too.
     public mutating func refuseNextStoreCall(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
@@ -25,7 +26,7 @@ extension Delivery {
     private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
     /// Lets the next call wait for up to a second, because its Redis server is unavailable and other servers may work.
-    /// So an iteration of the lane reaches each call once, however many wait for this server.
+    /// So each iteration of the lane tries a call only once, even if many calls wait for this server.
     ///
     /// A command that asks for a token or an admission usually returns its credit and waits instead
     /// (`mayWaitWithoutCredit`). Otherwise the commands of the unavailable server would soon have all credits of their
@@ -42,7 +43,7 @@ extension Delivery {
     /// Makes the command of a call give up its credit and wait, if other commands wait for a credit: their Redis
     /// servers may work. Called when a Redis server has refused the call for a temporary reason.
     ///
-    /// - Returns: false if the command keeps its credit. The caller must then make the call again.
+    /// - Returns: false if the command keeps its credit. The caller must then queue the call again.
     private mutating func giveUpCreditIfOthersWait(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitWithoutCredit(ticket) else { return false }
         let slot = activities.address(of: records[ticket.record].activity)
@@ -145,9 +146,9 @@ extension Delivery {
         if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
-    /// If the call is a refund, ends it, so that it is not repeated, and returns true. The failed call may have
-    /// refunded the draw. After a second refund, the device could get one start too many, which is worse than one too
-    /// few. (R15)
+    /// If the call is a refund, ends it, so that it is not repeated, and returns true. Otherwise returns false. The
+    /// failed call may have refunded the draw. After a second refund, the device could get one start too many, which is
+    /// worse than one too few. (R15)
     private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
@@ -174,7 +175,7 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: continueUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
-        case .checkLifetime: handleLifetimeCheck(record, isPermitted: false, now: now)
+        case .checkLifetime: continueAfterLifetimeCheck(record, isPermitted: false, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }
@@ -200,14 +201,17 @@ extension Delivery {
         case .unregisterActivity, .unregisterDevice: continueUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
-        case .checkLifetime: handleLifetimeCheck(record, isPermitted: reply.verdict == .retry, now: now)
+        case .checkLifetime: continueAfterLifetimeCheck(record, isPermitted: reply.verdict == .retry, now: now)
         case .recordStart, .settle, .settleStart, .refundStart, .retireToken, .reportLifetimeEvent: break
         }
     }
 
-    /// Queues a tombstone's calls for the app in its slot. An old tombstone does not unregister its activity: if Redis
-    /// does not know the activity, this call would store a value for it. The other two calls store nothing in this
-    /// case.
+    /// Queues a tombstone's calls for the app in its slot: `unregisterActivity`, `unregisterDevice` and, if a policy
+    /// limits lifetimes, `reportLifetimeEvent`. If an attributes type is selected (`selectAttributesType`), queues only
+    /// `unregisterDevice`.
+    ///
+    /// An old tombstone makes no call `unregisterActivity`: if Redis does not know the activity, this call would store
+    /// a value for it. The other two calls store nothing in this case.
     mutating func queueUnregistration(_ tombstone: RecordIndex) {
         let isForAttributesType = records[tombstone].texts.attributesType.count > 0
         let isTooOld = records.address(of: tombstone).pointee.isTooOldToUnregister(isPushToStart: false)
@@ -243,9 +247,9 @@ extension Delivery {
     /// With the calls for all apps at once, the tombstones of a lane with many apps would need millions of places in
     /// the queue, and admissions would wait behind all these calls. (R4)
     ///
-    /// So a later record may reach Redis before the tombstone's calls for the last apps. (A repeated call may also come
-    /// late.) For tokens this makes no difference, because Redis compares the times of the tombstone and of the
-    /// registration. In the timetable the last report counts.
+    /// Because the apps follow one after another, a later record may reach Redis before the tombstone's calls for the
+    /// last apps. (A repeated call may also come late.) For tokens this makes no difference, because Redis compares the
+    /// times of the tombstone and of the registration. In the timetable the last report counts.
     mutating func continueUnregistrationIfAcknowledged(_ tombstone: RecordIndex) {
         guard records[tombstone].ending.isAcknowledged else { return }
         var nextAppIndex = records[tombstone].appIndex + 1

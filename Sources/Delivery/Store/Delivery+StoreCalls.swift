@@ -31,9 +31,12 @@ extension Delivery {
         )
     }
 
-    /// Whether the next call is not made now: this function holds it back, or supersedes its replaced command. Then
-    /// another call is the next one. (Inlined, it would make `withNextStoreCall` so large that the compiler builds the
-    /// operation out of line, which costs 400 instructions for each call.)
+    /// Removes the next call from the front of the queue if it must not be made now: holds back a registration for
+    /// which the lane has no room, or supersedes a command that a waiting one replaces. Inlined, this function would
+    /// make `withNextStoreCall` so large that the compiler builds the operation out of line, which costs 400
+    /// instructions for each call.
+    ///
+    /// - Returns: whether the call was removed.
     @inline(never)
     private mutating func skipIfHeldBackOrReplaced(_ ticket: StoreTicket, now: Moment) -> Bool {
         ticket.purpose == .registerToken
@@ -94,10 +97,10 @@ extension Delivery {
             return .hold(version: slot.pointee.version, command: command, hasAlert: slot.pointee.hasAlert)
         case .registerToken: return makeRegistrationOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
-            let type = slot.pointee.texts.attributesType
+            let attributesType = slot.pointee.texts.attributesType
             return .unregister(
                 atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
-                attributesType: type.count == 0 ? nil : slot.pointee.bytes(type)
+                attributesType: attributesType.count == 0 ? nil : slot.pointee.bytes(attributesType)
             )
         case .settle:
             guard let settlement = slot.pointee.ending.settlement else { preconditionFailure("nothing to settle") }

@@ -10,7 +10,8 @@ extension RecordSlot {
         return isStart
     }
 
-    /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
+    /// Notes that the device's budget is empty. The start asks again when the budget may allow it, when the start
+    /// expires, or after `startBudgetRecheckMillisecondsMax`, whichever comes first.
     ///
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func beginStartBudgetWait(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
@@ -21,12 +22,12 @@ extension RecordSlot {
         return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if no push was attempted, because the phone has then counted no start. For
-    /// example, the start was not admitted, expired, or was replaced while it waited for a stream. Returns whether
-    /// there is such a draw.
+    /// Notes that the draw of a start is refunded if no push was attempted, because the phone has then counted no
+    /// start. For example, the start was not admitted, expired, or was replaced while it waited for a stream. Returns
+    /// whether there is such a draw: the caller then queues the call `refundStart`.
     ///
-    /// After an attempt only a deferral refunds the draw (`refundDrawForDeferral`).
-    mutating func refundUnsentDraw() -> Bool {
+    /// After an attempt only a deferral refunds the draw (`noteDrawRefundedForDeferral`).
+    mutating func noteUnsentDrawRefunded() -> Bool {
         guard case .drawn(let identifier) = start.draw, push.attemptCount == 0 else { return false }
         start.draw = .refunded(identifier: identifier)
         return true
@@ -43,7 +44,7 @@ extension RecordSlot {
 }
 
 extension Records {
-    /// Sets the token that Redis named. If Redis named none, the record has no token.
+    /// Sets the token that Redis named. If Redis named none, the record has no token afterwards.
     mutating func setRegistration(of record: RecordIndex, to registration: TokenRegistration<UnsafeRawBufferPointer>?) {
         guard let registration else { return setToken(of: record, .init(start: nil, count: 0)) }
         setToken(of: record, registration.token)

@@ -8,10 +8,12 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>
+    /// Until when all calls pause, a monotonic time; `.min`: they do not pause.
     private var pausedUntilMilliseconds: Int64 = .min
     /// Calls that wait while the queue's other calls are made (`setAside`). All of them are made again when the first
     /// one has waited long enough: at `setAsideUntilMilliseconds`.
     private var setAsideTickets: IndexQueue<Ticket>
+    /// When the calls that are set aside are made again, a monotonic time; `.max`: no call is set aside.
     private var setAsideUntilMilliseconds: Int64 = .max
 
     /// - Parameter limit: the maximum number of calls in the queue, including those that are set aside. More calls
@@ -22,7 +24,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     }
 
     /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause. A pause that is over
-    /// stays here until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
+    /// still counts until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
         let isPaused = !tickets.isEmpty && pausedUntilMilliseconds != .min
         let earliestEndMilliseconds = min(isPaused ? pausedUntilMilliseconds : .max, setAsideUntilMilliseconds)
@@ -30,8 +32,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     }
 
     /// Ends the pauses that are over. ``next(now:)`` does this too, but is not called while no Redis server is ready.
-    /// So the core calls this whenever time passes. Otherwise `dueMilliseconds` would stay in the past, and wake the
-    /// lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
+    /// So `advance` of each core calls this function too. Otherwise `dueMilliseconds` would stay in the past, and wake
+    /// the lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
@@ -47,7 +49,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return pausedUntilMilliseconds == .min ? tickets.first : nil
     }
 
-    /// Postpones a call by `setAsidePauseMilliseconds` or less, while the queue's other calls are made. (R23)
+    /// Postpones a call, which is not in the queue now, by `setAsidePauseMilliseconds` or less, while the queue's other
+    /// calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if setAsideTickets.isEmpty {
             setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds

@@ -23,11 +23,11 @@ import LiveActivity
 ///   carrier at the latest, unless it is dropped or goes back to the waiting list.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
 /// - Within a lane, no alert rings after a newer one (`isOlderThanAlertUnderWay`, `removeWaitingAlerts`). The comments
-///   of `isOlderThanAlertUnderWay` and `awaitCarrierOrFinish` have the two rare exceptions.
+///   of `isOlderThanAlertUnderWay` and `awaitCarrierOrFinish` describe the two rare exceptions.
 extension Delivery {
     /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. The steps:
     /// 1. The alert of `replaced`, its own or its rider's, moves to `replacement` if that is allowed (`mayCarryAlert`).
-    ///    If the alert does not fit there (`hasRoom`), it is lost.
+    ///    If the body of `replacement` has no room for the alert (`hasRoom`), the alert is lost.
     /// 2. If the own alert of `replaced` has moved, `replaced` becomes the rider of `replacement`, and is finished
     ///    later.
     /// 3. Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If its rider's alert has
@@ -43,7 +43,7 @@ extension Delivery {
                 moveAlert(of: alertSource, from: replaced, to: replacement)
                 if alertSource == replaced { return .inUse }
             } else {
-                // The alert is lost. The result of the alert's own command says so.
+                // The alert is lost. The result of the command that brought the alert says so.
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
@@ -52,8 +52,8 @@ extension Delivery {
     }
 
     /// Removes the settlement of `replaced` if `replacement` has or carries an alert, so that Redis does not settle
-    /// `replaced`. Exception: a start may be settled. Otherwise an unsent alert of `replaced` or of its rider could be
-    /// lost:
+    /// `replaced`. (A start keeps its settlement.) If Redis settled `replaced`, an unsent alert of `replaced` or of its
+    /// rider could be lost:
     /// 1. Redis settles `replaced`, and counts its alert as sent or replaced.
     /// 2. `replacement` is dropped, because its partition is revoked.
     /// 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
@@ -63,15 +63,15 @@ extension Delivery {
     }
 
     /// Moves an alert from `replaced` to `carrier`: makes `alertSource` the rider of `carrier`. `alertSource` is
-    /// `replaced` itself, or the rider of `replaced`.
+    /// `replaced` itself, or the rider of `replaced`. If `carrier` already has a rider, that rider is finished.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.removeKnownRider(of: replaced)
-        // If the carrier has a rider already, that rider's alert is older. So finish that rider. The carrier itself
-        // counts it, because no other command replaces the carrier here.
+        // If `carrier` has a rider already, that rider's alert is older. So finish that rider. `carrier` itself counts
+        // it, because no other command replaces `carrier` here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
-        // A hint for prefetching: the next merge of this activity probably reads this record.
+        // A hint for prefetching: the next merge of this activity probably reads the slot of `alertSource`.
         activities[records[carrier].activity].riderToPrefetch = alertSource
         carriedAlertCount &+= 1
     }
@@ -80,17 +80,19 @@ extension Delivery {
         records[carrier].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
     }
 
-    /// Whether `carrier` may carry the alert of `alertSource`. Does not check whether its body has room (`hasRoom`).
+    /// Whether `carrier` may carry the alert of `alertSource`. Does not check whether the body of `carrier` has room
+    /// for it (`hasRoom`).
     private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
-        // No other command carries a start's alert, so `alertVersion` is nil for a start.
+        // `alertVersion` is nil if `alertSource` has no alert, and for a start: no other command carries a start's
+        // alert.
         guard let alertVersion = records.alertVersion(of: alertSource) else { return false }
         // A start carries no alert: it begins a new life, and the alert belongs to an earlier one.
         guard !records[carrier].isStart else { return false }
         // The end of a lifetime does not pass on its alert, which belongs to the life that ends. `carrier` may be of a
         // later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // The alert must be of an older command than `carrier`. A command that `carrier` replaces is not always older
-        // (`isReplaced`).
+        // The alert must belong to a command that is older than `carrier`. A command that `carrier` replaces is not
+        // always older (`isReplaced`).
         guard records.isNewer(carrier, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
@@ -103,11 +105,12 @@ extension Delivery {
 
     /// Whether the alert of `alertSource` must not ring, because the activity's current command has a newer alert.
     ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the command is
-    /// dropped, the lane loses that alert, and still needs the alert of `alertSource`.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the current
+    /// command is dropped, the lane loses that alert, and still needs the alert of `alertSource`.
     private func isOlderThanAlertUnderWay(_ alertVersion: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
-        // This function also runs while the current command is being replaced. Its slot may then be free already.
+        // This function also runs while the current command is being replaced. The current command's slot may then be
+        // free already.
         guard current != .null, current != alertSource, records.isInUse(current),
             let currentAlertVersion = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
@@ -144,7 +147,7 @@ extension Delivery {
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
     /// - A newer waiting state is still sent, but without the alert that it carries. If the alert is not in the state's
-    ///   body yet, its rider is finished now. Otherwise the alert is removed at the state's next admission
+    ///   body yet, the state's rider is finished now. Otherwise the alert is removed at the state's next admission
     ///   (`removeAcceptedAlert`).
     mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlertVersion = records.alertVersion(of: current) else { return }
@@ -160,19 +163,20 @@ extension Delivery {
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
             // Give the older state a result, and do not let the current command count it. That count could be lost: the
-            // current command's partition may be revoked, its next owner may already have committed the command's
-            // offset, and this worker may then crash.
+            // current command's partition may be revoked, that partition's next owner may already have committed the
+            // offset of the current command, and this worker may then crash.
             finish(head, .superseded)
         }
     }
 
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
-    /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
-    /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
-    /// `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
+    /// became of that alert. The alert does not move if the current command has one, if the held alert is too old or
+    /// does not fit, or if the held command has expired or is not valid. It also does not move to a reread command if
+    /// the alert probably rang before the loss (R25, `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held
+    /// command until the current one is settled.
     ///
     /// Known issue (K18): if the token came with a reread command, the alert may move to a new command and ring twice.
-    /// (If a registration was read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
+    /// (If the token came with a reread registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -186,7 +190,9 @@ extension Delivery {
                 return
             }
             let alertVersion = command.alertVersion
-            guard !isAlertTooOld(alertVersion, on: record, now: now) else { return slot.pointee.setAlertExpired() }
+            guard !isAlertTooOld(alertVersion, on: record, now: now) else {
+                return slot.pointee.noteAlertRemovedByAge()
+            }
             // The alert of an expired command must not ring.
             guard !AgeRules.isExpired(command.expirationSeconds, nowSeconds: now.wallSeconds) else { return }
             let alert = command.alert.bytes(in: heldCommand)
@@ -205,8 +211,9 @@ extension Delivery {
         }
     }
 
-    /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one. Another
-    /// worker sent it, or this lane did: with another command of the activity, or before it read the record again.
+    /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one, and
+    /// finishes the rider that brought it. Another worker sent the accepted alert, or this lane did: with another
+    /// command of the activity, or before it read the record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRiderWithOwnResult(of: record)
         records.removeAlert(fromBodyOf: record)
@@ -227,8 +234,8 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Puts the rider of `carrier` back into the waiting list, because the carrier was dropped or has expired. A
-    /// waiting command may then supersede it. A rider whose own partition is revoked is dropped.
+    /// Puts the rider of `carrier` back into the waiting list, because the carrier was dropped, or has expired in the
+    /// waiting list. A waiting command may then supersede it. A rider whose own partition is revoked is dropped.
     ///
     /// If a carrier expires as the current command instead, its rider is finished, and the alert is lost. A phone may
     /// have displayed the carrier's state, so the rider's older state must not follow.
@@ -242,8 +249,12 @@ extension Delivery {
 
     // MARK: - Commands that wait for a carrier
 
-    /// Makes the current command wait for a carrier of its alert. A start, or a command without an alert, is finished
-    /// as `superseded` instead. Called when Redis has a newer command that is not settled.
+    /// Makes the current command wait for a carrier of its alert, and ends its turn. Called when Redis has a newer
+    /// command that is not settled. An older command that already waits for a carrier is finished as `superseded`.
+    /// Exceptions:
+    /// - A start, a command without an alert, and a command that is older than the one that already waits are finished
+    ///   as `superseded`. A command with the same version as the one that waits is finished as `duplicate`.
+    /// - A command whose partition is revoked is dropped.
     ///
     /// Usually another worker admitted the newer command and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
@@ -271,9 +282,10 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Lets `record` supersede an older command that waits for a carrier (`commandAwaitingCarrier`), and carry its
-    /// alert if possible. Called after `merge` has placed the command `record`. If `merge` has made `record` a rider,
-    /// the carrier of `record` supersedes the older command instead, and keeps the newer of the two alerts.
+    /// Lets `record` supersede an older command that waits for a carrier (`commandAwaitingCarrier`), if there is one,
+    /// and carry its alert if possible. Called after `merge` has placed the command `record`. If `merge` has made
+    /// `record` a rider, the carrier of `record` supersedes the older command instead, and keeps the newer of the two
+    /// alerts.
     mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
         let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.

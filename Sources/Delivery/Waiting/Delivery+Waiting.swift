@@ -1,9 +1,10 @@
 import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones. Three words for this:
-/// - *Replace*: a command replaces another one if the other need not be sent any more. Usually this is the older one.
-/// - *Supersede*: finish the replaced command as `superseded`, or make it the rider of the other one (R14). But if both
-///   are records of the same command, the replaced one is finished as `duplicate`.
+/// - *Replace*: a command replaces another one if the other need not be sent any more. Usually the newer command
+///   replaces the older one.
+/// - *Supersede*: finish the replaced command as `superseded`, or make it the rider of the command that replaces it
+///   (R14). But if both are records of the same command, the replaced one is finished as `duplicate`.
 /// - *Merge*: put a new command into its activity's waiting list. There it may replace waiting commands, or a waiting
 ///   command replaces it.
 ///
@@ -24,8 +25,9 @@ extension Delivery {
         case freed
     }
 
-    /// Adds a command to its activity's waiting list, where it may replace waiting commands. But if a waiting command
-    /// replaces the new one, the new one is finished at once, or becomes a rider.
+    /// Adds a command to its activity's waiting list, where it may replace waiting commands, and wakes the activity.
+    /// But the new command is finished at once, or becomes a rider, if a waiting command replaces it. A record of the
+    /// command that waits for a carrier is finished as `duplicate`.
     ///
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
@@ -93,7 +95,7 @@ extension Delivery {
 
     /// Merges a second record of a waiting command: one of the two is kept, and the other is finished as a duplicate.
     /// Usually the waiting record is kept. The new record is kept in two cases:
-    /// - The command is a start, and the new record was deferred more often: Redis knows only that record's claim.
+    /// - The command is a start, and the new record was deferred more often: Redis knows only the claim of that record.
     /// - The command is an update or end, and only the new record has an alert, for example one that a deferred record
     ///   carries.
     private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
@@ -115,7 +117,8 @@ extension Delivery {
     /// Merges a command that is older than the last waiting one. Here `next` is the waiting command before which
     /// `record` belongs (`firstWaitingCommand`). Returns whether the slot of `record` is still in use.
     ///
-    /// - An update is replaced by `next`.
+    /// - An update is replaced by `next`. But if `next` is a restart after a lifetime that was not sent yet, the update
+    ///   is put before it: the restart must show the update's state (`noteUpdateAfterEnd`).
     /// - A start is put before an update, because without the start there is nothing to update. (A held start may come
     ///   late.) If `next` is a start or an end, it replaces the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
@@ -136,7 +139,7 @@ extension Delivery {
         // than the update in `record`, the start replaces this update.
         let isReplacedByNext =
             switch records[record].event {
-            case .update: true
+            case .update: !records[next].isUnsentRestart
             case .start: records[next].event != .update
             case .end: records[next].event == .end
             }
@@ -201,9 +204,9 @@ extension Delivery {
     }
 
     /// Replaces waiting commands before `next` (or any, if `next` is nil) by the newer command `record`.
-    /// - An end begins with the oldest command, and replaces all.
-    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isReplaced`). For
-    ///   example, an update stops at a start.
+    /// - An end replaces all that are older, the oldest first.
+    /// - Any other command replaces the newest first, and stops at the first command that it does not replace
+    ///   (`isReplaced`). For example, an update stops at a start.
     private mutating func replaceOlder(
         than record: RecordIndex,
         before next: RecordIndex?,
@@ -241,7 +244,7 @@ extension Delivery {
         }
     }
 
-    /// Finishes a record because the lane keeps another record with the same version.
+    /// Finishes a record as `duplicate`, because the lane keeps another record with the same version.
     ///
     /// If this record is a registration that released the command, the commit's metadata must not name it as settled:
     /// after a crash, the next owner must read it again. The kept record alone may not be enough, because Redis may
@@ -254,8 +257,8 @@ extension Delivery {
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. It need not be
-    /// the first in the list, because older ends may wait before it. It is not behind a newer start: the commands there
-    /// belong to a later life.
+    /// the first in the list, because older ends may wait before it. Commands behind a start that is newer than the
+    /// current command do not count, because they belong to a later life.
     func commandReplacingCurrent(of activity: ActivityIndex) -> RecordIndex? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
@@ -272,12 +275,13 @@ extension Delivery {
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Wakes an activity that got one more command. If the activity may begin a command now, the command begins at the
-    /// end of the batch. If the current command waits for a retry, the new command may replace it now.
+    /// end of the batch. If the current command waits for a retry, the new command may replace it now. In any other
+    /// phase, does nothing.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // Wake the activity even if it is paused and has a timer: it may wait for a carrier, and this command may
-            // be that carrier.
+            // Wake the activity even if it is paused and has a timer: one of its commands may wait for a carrier, and
+            // the new command may be that carrier.
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:

@@ -5,7 +5,7 @@ extension Records {
     /// Whether the events of two commands allow `other` to replace `command`, which is not sent yet: a command can be
     /// replaced only by a command with the same event, or by an end. Versions are not compared.
     ///
-    /// An end replaces even its start, because no phone must ring for an activity that has ended. But the end of a
+    /// An end also replaces a start, because no phone must ring for an activity that has ended. But the end of a
     /// lifetime replaces only another end of a lifetime: it has no state, so the activity's last state must be sent
     /// before it.
     @inline(__always)

@@ -3,15 +3,16 @@ import LiveActivity
 /// The link between a carrier and its rider. A carrier is a newer state that carries the alert of an older command, its
 /// rider. (R14)
 struct RiderLink: BitwiseCopyable {
-    /// The older command whose alert this one carries; `.null`: there is none.
+    /// The older command whose alert this record carries; `.null`: there is none.
     fileprivate(set) var rider = RecordIndex.null
-    /// The newer command that carries this command's alert; `.null`: there is none.
+    /// The newer command that carries this record's alert; `.null`: there is none.
     fileprivate(set) var carrier = RecordIndex.null
 }
 
 extension Records {
     /// Makes `rider` the rider of `carrier`. A record has one rider at most. A rider has no rider itself, and is in no
-    /// waiting list.
+    /// waiting list. The body of `carrier` is not complete until it has the alert of `rider`
+    /// (`completeBodyWithRiderAlert`).
     mutating func setRider(of carrier: RecordIndex, to rider: RecordIndex) {
         precondition(self[carrier].riderLink.rider == .null && self[rider].riderLink.rider == .null)
         enter(.riding, rider)
@@ -33,8 +34,8 @@ extension Records {
     /// Unlinks the rider of `carrier` as `removeRider` does; the caller already knows the rider.
     @inline(__always) mutating func removeKnownRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
-    /// Returns the record whose body has the alert that `record` will be sent with: the rider of `record` or, if there
-    /// is none, `record` itself.
+    /// Returns the record that brings the alert of `record`: the rider of `record` or, if there is none, `record`
+    /// itself, which may have no alert.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
         let rider = address(of: record).pointee.rider
@@ -49,7 +50,8 @@ extension Records {
     }
 
     /// Completes the body of a command: writes its rider's alert into the body, if it has a rider, and sets the digest.
-    /// Usually called only when the command's turn comes, because most carriers are replaced earlier.
+    /// Does nothing if the body is complete. Usually called only when the command's turn comes, because most carriers
+    /// are replaced earlier.
     mutating func completeBodyWithRiderAlert(of record: RecordIndex) {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
@@ -81,8 +83,8 @@ extension RecordSlot {
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. If this lane reads
 /// a newer command of the activity, that command carries the alert if it can. The wait can also end in other ways:
 /// - At `untilMilliseconds` the command is finished as `superseded`, and its alert is lost.
-/// - When another command of the activity with a newer alert begins to wait, this command is finished as `superseded`:
-///   only one can wait.
+/// - When a newer command of the activity begins to wait for a carrier, this command is finished as `superseded`: only
+///   one can wait.
 /// - If the command's partition is revoked, the command is dropped.
 struct CommandAwaitingCarrier: BitwiseCopyable {
     /// The command, which is in the stage `awaitingCarrier`; `.null`: none.

@@ -3,7 +3,8 @@
 ///
 /// Each command's slot has the link to the next command.
 struct WaitingList: BitwiseCopyable {
-    /// The link from a record to the next one in its list; `.null`: it is the last one, or in no list.
+    /// The link from a record to the next one in its list. `next` is `.null` if the record is the last one, or in no
+    /// list.
     struct Link: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
@@ -56,7 +57,7 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
-    /// Returns the record before `record` in the list; nil if `record` is the first.
+    /// Returns the record before `record`, which must be in the list; nil if `record` is the first.
     func predecessor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
         guard headOrNull != record else { return nil }
         var previous = headOrNull

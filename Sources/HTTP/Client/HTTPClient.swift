@@ -31,8 +31,8 @@ package struct HTTPClient: Sendable {
     /// - Parameters:
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
     ///   - fields: further header fields, each as a line that ends with CR LF.
-    /// - Throws: if the response does not arrive within the time limit, is not HTTP or is too large, or if
-    ///   `cancellationWakeup` is signalled. A response with an error status is returned like any other.
+    /// - Throws: if no complete response arrives within the time limit, if the response is not HTTP or is too large, or
+    ///   if `cancellationWakeup` is signalled. A response with an error status is returned like any other.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",

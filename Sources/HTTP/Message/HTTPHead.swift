@@ -35,7 +35,7 @@ struct HTTPHead: Equatable {
         return (HTTPHead(firstLine: first, fields: fields), end)
     }
 
-    /// Returns the index after the empty line that ends the head.
+    /// Returns the index after the empty line that ends the head; nil if this line has not arrived.
     private static func endIndex(of bytes: ArraySlice<UInt8>) -> Int? {
         var index = 3
         while index < bytes.endIndex {

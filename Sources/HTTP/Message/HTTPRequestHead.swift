@@ -31,8 +31,9 @@ package struct HTTPRequestHead: Sendable, Equatable {
         let isHTTP11 = words[2] == "HTTP/1.1"
         let hostCount = head.fields.values(of: "host").count
         guard hostCount == 1 || !isHTTP11 && hostCount == 0 else { throw .malformed }
-        let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let path = PercentEncoding.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
+        let targetParts = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let path = PercentEncoding.decode(targetParts[0]),
+            let query = HTTPQuery(targetParts.count == 2 ? targetParts[1] : "")
         else { throw .malformed }
         let request = HTTPRequestHead(
             method: String(words[0]),

@@ -60,7 +60,7 @@ package final class HTTPResponseStream: Sendable {
     /// that were taken may be lost.
     @discardableResult
     package func append(_ bytes: [UInt8]) -> AppendResult {
-        let (appended, mustPost) = state.withLock { state -> (AppendResult, Bool) in
+        let (appendResult, mustPost) = state.withLock { state -> (AppendResult, Bool) in
             guard !state.isFinished, !state.hasEnded else { return (.ended, false) }
             guard bytes.count <= inbox.limits.streamBytesMax - state.waitingOutput.count else {
                 return (.skipped, false)
@@ -69,7 +69,7 @@ package final class HTTPResponseStream: Sendable {
             return (.appended, state.announceOutput())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
-        return appended
+        return appendResult
     }
 
     /// Ends the response. The server still sends the bytes that were appended before.

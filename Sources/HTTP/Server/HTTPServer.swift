@@ -93,10 +93,10 @@ package final class HTTPServer: Sendable {
     /// Runs the server on its own thread until `requestStop`.
     private func serve(_ loop: EventLoop, _ makeHandler: (EventLoop) -> any HTTPRequestHandler) {
         do throws(SystemError) {
-            let server = try HTTPServerLoop(loop: loop, socket: socket, handler: makeHandler(loop), inbox: inbox)
-            enterListening(port: server.port)
+            let serverLoop = try HTTPServerLoop(loop: loop, socket: socket, handler: makeHandler(loop), inbox: inbox)
+            enterListening(port: serverLoop.port)
             loop.run()
-            server.close()
+            serverLoop.close()
             enterEnded(nil)
         } catch {
             inbox.close()

@@ -63,6 +63,7 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + limits.headTimeoutMilliseconds
     }
 
+    /// Creates the stream, which then reads from the socket.
     func start() { _ = stream }
 
     /// Whether a request waits for its response, or a streamed response has not ended. To make room for a new
@@ -158,11 +159,12 @@ final class HTTPServerConnection: StreamHandler {
         passToHandler(request, body: body)
     }
 
-    /// Gives a complete request to the handler, and sends the response if the handler returns one at once.
+    /// Gives a complete request to the handler, and sends the response if the handler returns one at once. Refuses the
+    /// request if too many wait for their response.
     private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
         // The exchange now owns the body. When the exchange is released, it subtracts the body's bytes from the inbox's
-        // `bodyBytes`, so the connection must not.
+        // `bodyBytes`, so the connection must not subtract them.
         countedBodyBytes = 0
         phase = .awaitingResponse
         setDeadline(afterMilliseconds: limits.responseTimeoutMilliseconds)
@@ -264,7 +266,8 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
+    /// Ends the connection or refuses its request if the deadline has passed. The server calls this method again and
+    /// again (`HTTPServerLoop.deadlineCheckIntervalMilliseconds`).
     ///
     /// But first sets a later deadline if the client is not slow: it has acknowledged bytes of its response since the
     /// last call, or its `HTTPResponseStream` has nothing to send.
@@ -294,8 +297,8 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Ends the connection because the server stops. A response in progress may still be sent, but a streamed response
-    /// ends.
+    /// Makes the connection end soon, because the server stops. A response in progress may still be sent, but a
+    /// streamed response ends.
     func stop() {
         switch phase {
         case .readingHead, .readingBody, .streaming: closeAfterSending()

@@ -31,16 +31,16 @@ public enum ActivityIdentifierTemplate {
     ) -> Int? {
         precondition(target.count >= Limits.identifierBytesMax, "there is no room for an id")
         let length = placeholder.utf8CodeUnitCount
-        var (count, position) = (0, 0)
+        var (writtenByteCount, position) = (0, 0)
         while position < template.count {
             let candidate = UnsafeRawBufferPointer(rebasing: template[position...].prefix(length))
             let isPlaceholder = equals(candidate, placeholder)
             let piece = isPlaceholder ? device : UnsafeRawBufferPointer(rebasing: template[position...position])
-            guard count + piece.count <= Limits.identifierBytesMax else { return nil }
-            UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: piece)
-            count += piece.count
+            guard writtenByteCount + piece.count <= Limits.identifierBytesMax else { return nil }
+            UnsafeMutableRawBufferPointer(rebasing: target[writtenByteCount...]).copyMemory(from: piece)
+            writtenByteCount += piece.count
             position += isPlaceholder ? length : 1
         }
-        return count
+        return writtenByteCount
     }
 }

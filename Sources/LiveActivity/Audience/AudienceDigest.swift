@@ -70,7 +70,7 @@ public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
 
 /// A range of consecutive segments: one of ``rangeCount`` equal parts of an audience.
 public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
-    /// The number of this range: 0..<`rangeCount`.
+    /// The index of this range: 0..<`rangeCount`.
     public var index: UInt16
     /// The number of ranges of the audience: 1, 2, 4, … 256.
     public var rangeCount: UInt16

@@ -60,7 +60,7 @@ extension Registration {
     ///
     /// - Parameters:
     ///   - audiences: the array of a registration that was decoded from `record`.
-    ///   - target: eight bytes for each audience.
+    ///   - target: has room for eight bytes for each audience.
     /// - Returns: the number of bytes written.
     public static func writeDigests(
         of audiences: ByteRange,
@@ -68,30 +68,30 @@ extension Registration {
         into target: UnsafeMutableRawBufferPointer
     ) -> Int {
         guard !audiences.isAbsent else { return 0 }
-        var count = 0
+        var writtenByteCount = 0
         do throws(Fault) {
             let text = try JSONText(record)
             _ = try text.readArray(Int(audiences.offset), .audiences) { position throws(Fault) in
                 let name = try text.readName(position, atMost: Limits.identifierBytesMax, .audiences)
                 let digest = Self.digest(of: name.textRange, in: record)
-                let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<count]))
+                let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<writtenByteCount]))
                 if !writtenDigests.contains(digest) {
-                    target.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)
-                    count += AudienceList.digestBytes
+                    target.storeBytes(of: digest.value.littleEndian, toByteOffset: writtenByteCount, as: UInt64.self)
+                    writtenByteCount += AudienceList.digestBytes
                 }
                 return name.nextPosition
             }
         } catch {
             preconditionFailure("an array that was decoded before cannot be read")
         }
-        return count
+        return writtenByteCount
     }
 
     private static func digest(of name: TextRange, in record: UnsafeRawBufferPointer) -> AudienceDigest {
         guard name.isEscaped else { return AudienceDigest(of: name.range.bytes(in: record)) }
         return withUnsafeTemporaryAllocation(byteCount: Int(name.range.count), alignment: 1) { target in
-            let count = unescape(name, from: record, into: target)
-            return AudienceDigest(of: UnsafeRawBufferPointer(rebasing: target[..<count]))
+            let writtenByteCount = unescape(name, from: record, into: target)
+            return AudienceDigest(of: UnsafeRawBufferPointer(rebasing: target[..<writtenByteCount]))
         }
     }
 }

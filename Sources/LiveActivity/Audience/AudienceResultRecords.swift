@@ -1,5 +1,5 @@
 /// The record for the results topic that says what became of a command to an audience in one range. Texts are plain
-/// bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// bytes without escapes, which must stay valid until ``write(to:)`` has returned.
 public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
@@ -52,7 +52,7 @@ public struct AudienceResultRecord {
     /// then empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
-    public var isAlertExpired = false
+    public var wasAlertRemovedByAge = false
     /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
     public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The `aps.timestamp` that was sent, UNIX seconds.
@@ -90,7 +90,7 @@ public struct AudienceResultRecord {
             writer.string(channelAbsence.name)
         }
         writer.member("ranges", Int64(rangeCount))
-        if isAlertExpired {
+        if wasAlertRemovedByAge {
             writer.key("reason")
             writer.string("alertExpired")
         }

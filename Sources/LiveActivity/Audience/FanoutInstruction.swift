@@ -20,7 +20,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// or absent.
     public var carriedAlertVersion: Version?
     /// Whether the command's alert was removed because it was too old. The result reports the removal.
-    public var isAlertExpired: Bool
+    public var wasAlertRemovedByAge: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var channelsForStarts: AudienceChannels
     /// Why a channel of the audience was missing, in one environment or in both; nil if no channel was missing. Results
@@ -37,7 +37,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         receivedAtMilliseconds: Int64 = -1,
         admittedAtMilliseconds: Int64 = -1,
         carriedAlertVersion: Version? = nil,
-        isAlertExpired: Bool = false,
+        wasAlertRemovedByAge: Bool = false,
         channelsForStarts: AudienceChannels = AudienceChannels(),
         channelAbsence: ChannelAbsence? = nil
     ) {
@@ -50,7 +50,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.receivedAtMilliseconds = receivedAtMilliseconds
         self.admittedAtMilliseconds = admittedAtMilliseconds
         self.carriedAlertVersion = carriedAlertVersion
-        self.isAlertExpired = isAlertExpired
+        self.wasAlertRemovedByAge = wasAlertRemovedByAge
         self.channelsForStarts = channelsForStarts
         self.channelAbsence = channelAbsence
     }

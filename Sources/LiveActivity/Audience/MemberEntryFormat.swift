@@ -1,6 +1,6 @@
 import Numbers
 
-/// An entry of a page. It says that a member joined the segment, that the member's data changed, or that it left.
+/// An entry of a page. It says that a member joined the segment, changed its data, or left.
 ///
 /// Numbers are little-endian.
 ///
@@ -14,7 +14,7 @@ import Numbers
 /// | … | the id: a UUID is packed (``PackedUUID``), any other id is stored as it is |
 /// | … | the token, two digits in a byte; empty for a member that leaves |
 public enum MemberEntryFormat {
-    /// The length of the part before the id.
+    /// The length of the part that all entries have: the bytes 1 to 13.
     public static let fixedPartBytes = 13
     static let positionByteOffset = 2
     static let flagsByteOffset = 6
@@ -34,8 +34,8 @@ public enum MemberEntryFormat {
         /// Set for an activity whose user allows frequent updates. In a device's entry, the same bit is
         /// ``withoutChannelsBit``.
         public static let frequentUpdatesBit: UInt8 = 8
-        /// Set for a device whose activities cannot begin on a broadcast channel. Releases that know no channels set
-        /// this bit for every device, and never read it.
+        /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do not know
+        /// channels, set this bit for every device, and never read it.
         public static let withoutChannelsBit: UInt8 = 8
         /// The bits that hold the raw value of the id's ``IdentifierPacking``, shifted by `identifierPackingShift`.
         static let identifierPackingMask: UInt8 = 0x30
@@ -58,8 +58,8 @@ public enum MemberEntryFormat {
     /// Writes an entry.
     ///
     /// - Parameter destination: has room for ``bytesMax``.
-    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a member that
-    ///   leaves has a token.
+    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, if a member that
+    ///   leaves has a token, or if `destination` has no room.
     public static func write(
         _ entry: MemberEntry<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer
@@ -74,24 +74,24 @@ public enum MemberEntryFormat {
         }
         if entry.environment == .sandbox { flags |= Flag.sandboxBit }
         if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.frequentUpdatesBit }
-        var count = fixedPartBytes
+        var entryByteCount = fixedPartBytes
         if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedPartBytes) {
             flags |= letterCase.rawValue << Flag.identifierPackingShift
-            count += PackedUUID.byteCount
+            entryByteCount += PackedUUID.byteCount
         } else {
-            base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)
-            UnsafeMutableRawBufferPointer(start: base + count + 1, count: entry.identifier.count)
+            base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: entryByteCount, as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: base + entryByteCount + 1, count: entry.identifier.count)
                 .copyMemory(from: entry.identifier)
-            count += 1 + entry.identifier.count
+            entryByteCount += 1 + entry.identifier.count
         }
         for index in stride(from: 0, to: entry.token.count, by: 2) {
-            // The guard above has checked that the token consists of digits.
+            // `DeviceToken.isValid` has checked that the token has only digits, so `digitValue` returns no nil here.
             let high = Hexadecimal.digitValue(entry.token[index]) ?? 0
             let low = Hexadecimal.digitValue(entry.token[index + 1]) ?? 0
-            base.storeBytes(of: high << 4 | low, toByteOffset: count, as: UInt8.self)
-            count += 1
+            base.storeBytes(of: high << 4 | low, toByteOffset: entryByteCount, as: UInt8.self)
+            entryByteCount += 1
         }
-        base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
+        base.storeBytes(of: UInt16(entryByteCount).littleEndian, as: UInt16.self)
         base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionByteOffset, as: UInt32.self)
         base.storeBytes(of: flags, toByteOffset: flagsByteOffset, as: UInt8.self)
         let storedChangedAtMilliseconds = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
@@ -99,6 +99,6 @@ public enum MemberEntryFormat {
             UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsByteOffset, count: 6)
                 .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
         }
-        return count
+        return entryByteCount
     }
 }

@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis then keeps the page at least as long as the hash of a
-        /// device, counted from the page's last entry.
+        /// The page has, or once had, an entry of a device. Redis then keeps the page, from its last entry on, at least
+        /// as long as it keeps the hash of a device.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -79,7 +79,8 @@ public struct MemberPage {
     /// - Parameters:
     ///   - scratch: has room for ``membersMax``.
     ///   - nowMilliseconds: the time, UNIX milliseconds.
-    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in two cases:
+    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in either of these
+    ///   cases:
     ///   - An entry is outside the page's bounds, and is left out.
     ///   - Some bytes are not an entry, and reading stops there.
     public func members(
@@ -119,12 +120,13 @@ public struct MemberPage {
     @usableFromInline
     func member(at offset: Int) -> PageMember? {
         guard offset + MemberEntryFormat.bytesMin <= bytes.count else { return nil }
-        let count = Int(UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
-        guard count >= MemberEntryFormat.bytesMin, count <= MemberEntryFormat.bytesMax, offset + count <= bytes.count
+        let entryByteCount = Int(UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
+        guard entryByteCount >= MemberEntryFormat.bytesMin, entryByteCount <= MemberEntryFormat.bytesMax,
+            offset + entryByteCount <= bytes.count
         else {
             return nil
         }
-        return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
+        return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + entryByteCount)]))
     }
 
     /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. This is fast enough for the
@@ -301,7 +303,7 @@ public struct PageMember {
     public func writeIdentifier(to destination: UnsafeMutableRawBufferPointer) -> Int {
         precondition(destination.count >= Limits.identifierBytesMax)
         guard let base = destination.baseAddress,
-            let letters = PackedUUID.LetterCase(
+            let letterCase = PackedUUID.LetterCase(
                 rawValue: (flags & MemberEntryFormat.Flag.identifierPackingMask)
                     >> MemberEntryFormat.Flag.identifierPackingShift
             )
@@ -309,7 +311,7 @@ public struct PageMember {
             destination.copyMemory(from: identifier)
             return identifier.count
         }
-        PackedUUID.unpack(identifier, letters, to: base)
+        PackedUUID.unpack(identifier, letterCase, to: base)
         return PackedUUID.textByteCount
     }
 

@@ -1,5 +1,5 @@
-/// A UUID in sixteen bytes instead of 36 characters. This saves 21 bytes in a member's entry, which then has no byte
-/// for the length of the id either.
+/// A UUID in sixteen bytes instead of 36 characters. This saves 21 bytes in a member's entry: 20 bytes of the id, and
+/// the byte for the length of the id.
 ///
 /// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. A UUID with
 /// letters of both cases is not packed, because unpacking could not give the same text again.
@@ -20,8 +20,8 @@ public enum PackedUUID {
     /// Writes a UUID's sixteen bytes.
     ///
     /// - Parameter destination: has room for ``byteCount``.
-    /// - Returns: the case of the letters. Nil if the text is not a UUID or has letters of both cases; the destination
-    ///   may then be overwritten.
+    /// - Returns: the case of the letters. Nil if the text is not a UUID or has letters of both cases; `destination`
+    ///   may be overwritten even then.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == textByteCount else { return nil }

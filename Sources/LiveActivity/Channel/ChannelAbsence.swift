@@ -5,10 +5,10 @@ public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused
-    /// The command did not wait for the channel, for one of three reasons:
+    /// The command did not wait for the channel, for one of these reasons:
     /// - Less than a minute ago, another command of the audience waited without success.
     /// - Too many commands wait already.
-    /// - Too many audiences have had commands that waited without success.
+    /// - In the last minute, commands of too many other audiences waited without success.
     case notAwaited
 
     /// The name in results and headers.

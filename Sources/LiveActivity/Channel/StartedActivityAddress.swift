@@ -48,18 +48,18 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
         do throws(Fault) {
             let text = try JSONText(dictionary)
             var members = try JSONMembers(text, at: 0, of: .aps, unknownKeys: .passedOn)
-            var count = 0
+            var writtenByteCount = 0
             while let field = try members.next(in: text, Field.apsField) {
                 guard field != .inputPushChannel else { return nil }
                 let start = members.keyPosition
                 members.position = try text.skipValue(members.position, depth: 1, field)
                 guard field != .inputPushToken else { continue }
-                target[count] = count == 0 ? UInt8(ascii: "{") : UInt8(ascii: ",")
+                target[writtenByteCount] = writtenByteCount == 0 ? UInt8(ascii: "{") : UInt8(ascii: ",")
                 let member = UnsafeRawBufferPointer(rebasing: dictionary[start..<members.position])
-                UnsafeMutableRawBufferPointer(rebasing: target[(count + 1)...]).copyMemory(from: member)
-                count += 1 + member.count
+                UnsafeMutableRawBufferPointer(rebasing: target[(writtenByteCount + 1)...]).copyMemory(from: member)
+                writtenByteCount += 1 + member.count
             }
-            return count == 0 ? nil : count
+            return writtenByteCount == 0 ? nil : writtenByteCount
         } catch {
             return nil
         }

@@ -26,7 +26,7 @@ extension Contract {
         let text: JSONText
         do throws(Fault) {
             text = try JSONText(bytes)
-            // Validates the whole text first, because the functions below expect valid JSON.
+            // Validates the whole text first, because ``ShapesParser`` expects valid JSON.
             var position = text.skipWhitespace(0)
             while position < text.count {
                 position = text.skipWhitespace(try text.skipValue(position, depth: 0, .record))
@@ -90,8 +90,9 @@ private struct ShapesParser {
             // Only the simulator, which reads the same file, uses `teamId`.
             case "app", "teamId": break
             case "attributesTypes":
-                for (index, type) in try elementPositions(of: member.valuePosition, keyPath: member.key).enumerated() {
-                    try readType(type, keyPath: "attributesTypes[\(index)]")
+                let typePositions = try elementPositions(of: member.valuePosition, keyPath: member.key)
+                for (index, typePosition) in typePositions.enumerated() {
+                    try readType(typePosition, keyPath: "attributesTypes[\(index)]")
                 }
             default: throw ShapesFault(keyPath: member.key, reason: "is not a key; use app, attributesTypes")
             }
@@ -143,9 +144,9 @@ private struct ShapesParser {
         guard contract.nodes.count + count <= Limits.shapeNodesPerAppMax else {
             throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeNodesPerAppMax) fields in all")
         }
-        let first = contract.nodes.count
+        let firstIndex = contract.nodes.count
         contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
-        return first
+        return firstIndex
     }
 
     /// Reads a whole shape, such as a type's content state. Returns the index of its root node.
@@ -175,18 +176,19 @@ private struct ShapesParser {
                 reason: "\(fields.count) fields, \(Limits.shapeFieldsPerObjectMax) are allowed"
             )
         }
-        let first = try addNodes(fields.count, keyPath: keyPath)
+        let firstChild = try addNodes(fields.count, keyPath: keyPath)
         contract.nodes[nodeIndex].kind = .object
         (contract.nodes[nodeIndex].firstChild, contract.nodes[nodeIndex].childCount) = (
-            UInt32(first), UInt32(fields.count)
+            UInt32(firstChild), UInt32(fields.count)
         )
         for (index, field) in fields.enumerated() {
             let (offset, count) = appendText(field.key)
-            contract.nodes[first + index].nameOffset = offset
-            contract.nodes[first + index].nameByteCount = count
-            contract.nodes[first + index].setNameBeginning(of: field.key)
-            try setNode(first + index, field.valuePosition, keyPath: "\(keyPath).\(field.key)", depth: depth)
-            let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
+            contract.nodes[firstChild + index].nameOffset = offset
+            contract.nodes[firstChild + index].nameByteCount = count
+            contract.nodes[firstChild + index].setNameBeginning(of: field.key)
+            try setNode(firstChild + index, field.valuePosition, keyPath: "\(keyPath).\(field.key)", depth: depth)
+            let child = contract.nodes[firstChild + index]
+            let isRequired = !child.isOptional && child.kind != .any
             if isRequired { _ = contract.nodes[nodeIndex].requiredFields.insert(index) }
         }
     }
@@ -225,10 +227,11 @@ private struct ShapesParser {
             try setNode(nodeIndex, valuePosition, keyPath: keyPath, depth: depth + 1)
             contract.nodes[nodeIndex].isOptional = true
         case "array", "dictionary":
-            let element = try addNodes(1, keyPath: keyPath)
+            let elementNodeIndex = try addNodes(1, keyPath: keyPath)
             contract.nodes[nodeIndex].kind = alternatives[0].key == "array" ? .array : .dictionary
-            (contract.nodes[nodeIndex].firstChild, contract.nodes[nodeIndex].childCount) = (UInt32(element), 1)
-            try setNode(element, valuePosition, keyPath: "\(keyPath)[]", depth: depth + 1)
+            contract.nodes[nodeIndex].firstChild = UInt32(elementNodeIndex)
+            contract.nodes[nodeIndex].childCount = 1
+            try setNode(elementNodeIndex, valuePosition, keyPath: "\(keyPath)[]", depth: depth + 1)
         case "object":
             guard text.peek(valuePosition) == UInt8(ascii: "{") else {
                 throw ShapesFault(keyPath: keyPath, reason: requirement)
@@ -241,21 +244,23 @@ private struct ShapesParser {
 
     /// Reads the raw values of an enum, an array at `position`, into the node.
     private mutating func setRawValues(_ nodeIndex: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
-        let elements = try elementPositions(of: position, keyPath: keyPath)
-        guard let first = elements.first, contract.rawValues.count + elements.count <= Limits.shapeNodesPerAppMax else {
+        let valuePositions = try elementPositions(of: position, keyPath: keyPath)
+        guard let firstPosition = valuePositions.first,
+            contract.rawValues.count + valuePositions.count <= Limits.shapeNodesPerAppMax
+        else {
             throw ShapesFault(keyPath: keyPath, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
-        let isText = text.peek(first) == UInt8(ascii: "\"")
+        let isText = text.peek(firstPosition) == UInt8(ascii: "\"")
         contract.nodes[nodeIndex].kind = isText ? .stringEnum : .numberEnum
         contract.nodes[nodeIndex].firstChild = UInt32(contract.rawValues.count)
-        contract.nodes[nodeIndex].childCount = UInt32(elements.count)
-        for element in elements {
+        contract.nodes[nodeIndex].childCount = UInt32(valuePositions.count)
+        for valuePosition in valuePositions {
             var rawValue = EnumRawValue()
             if isText {
-                (rawValue.offset, rawValue.count) = appendText(try readString(element, keyPath: keyPath))
+                (rawValue.offset, rawValue.count) = appendText(try readString(valuePosition, keyPath: keyPath))
             } else {
                 let digits = String(
-                    decoding: text.bytes(ByteRange(from: element, to: valueEnd(at: element))),
+                    decoding: text.bytes(ByteRange(from: valuePosition, to: valueEnd(at: valuePosition))),
                     as: UTF8.self
                 )
                 guard let number = Int64(digits) else {
@@ -290,7 +295,8 @@ private struct ShapesParser {
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
-    /// Returns the keys of the object at `start`, each with the position of its value. Throws if a key occurs twice.
+    /// Returns the keys of the object at `start`, each with the position of its value. Throws if the value at `start`
+    /// is no object, or if a key occurs twice.
     private func readMembers(of start: Int, keyPath: String) throws(ShapesFault) -> [Member] {
         guard text.peek(start) == UInt8(ascii: "{") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an object")
@@ -313,13 +319,13 @@ private struct ShapesParser {
         guard text.peek(start) == UInt8(ascii: "[") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an array")
         }
-        var elements: [Int] = []
+        var positions: [Int] = []
         var position = text.skipWhitespace(start + 1)
         while text.peek(position) != UInt8(ascii: "]"), position < text.count {
-            elements.append(position)
+            positions.append(position)
             position = text.skipWhitespace(valueEnd(at: position))
             if text.peek(position) == UInt8(ascii: ",") { position = text.skipWhitespace(position + 1) }
         }
-        return elements
+        return positions
     }
 }

@@ -38,14 +38,14 @@ enum ShapeKind: UInt8, Sendable {
     case double, float, decimal
     /// A number, seconds since 2001.
     case date
-    /// An array of two dates in order.
+    /// An array of two dates, of which the second is not before the first.
     case dateRange
     case url, data, uuid
     /// An enum with raw values: strings or numbers.
     case stringEnum, numberEnum
     case array, dictionary, object
 
-    /// The type as shapes files write it.
+    /// The word for this kind in a file of shapes and in messages.
     var name: StaticString {
         switch self {
         case .any: "any"
@@ -84,12 +84,12 @@ enum ShapeKind: UInt8, Sendable {
 /// One declared value: the root of a shape, a field, or the element of an array or a dictionary.
 struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var kind = ShapeKind.any
-    /// Whether null is allowed. If the node is a field, the field may also be missing.
+    /// Whether null is allowed. If it is allowed in a field, the field may also be missing.
     var isOptional = false
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/rawValues``.
     var firstChild: UInt32 = 0
     var childCount: UInt32 = 0
-    /// A field's name in ``Contract/textStorage``.
+    /// Where a field's name begins in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
     /// The first eight bytes of the field's name in JSON, as a number whose lowest byte is the first one. If the name

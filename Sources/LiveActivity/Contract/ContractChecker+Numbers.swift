@@ -7,7 +7,7 @@ extension ContractChecker {
     private static let shortIntegerDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits its type without a further check: its
     /// absolute value is below 10³⁷ and, if not 0, at least 10⁻³⁵. A `Float` has values from 10⁻³⁸ to 3·10³⁸, a
-    /// `Double` more. A `Decimal` has 38 digits, of which the last one is kept in reserve.
+    /// `Double` has more. A `Decimal` has 38 digits, more than such a number can have.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
     /// number fits its type. An exponent after these characters is ignored, because no app writes such a number.
@@ -20,11 +20,12 @@ extension ContractChecker {
 
     @inline(__always)
     private func isNumber(_ position: Int) -> Bool {
-        let first = text.peek(position)
-        return first &- UInt8(ascii: "0") < 10 || first == UInt8(ascii: "-")
+        let firstByte = text.peek(position)
+        return firstByte &- UInt8(ascii: "0") < 10 || firstByte == UInt8(ascii: "-")
     }
 
-    /// Reads a whole number that fits its type. `1.0` and `1e2` are whole too.
+    /// Reads a whole number. `1.0` and `1e2` are whole too. Throws if the value is not a whole number, or does not fit
+    /// its type.
     @inline(__always)
     func readInteger(
         _ kind: ShapeKind,
@@ -63,8 +64,8 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a whole number of any length, also with a fraction or an exponent. `1.0` and `1e2` are whole. Throws for a
-    /// number that is not whole, such as `1.5`.
+    /// Reads a whole number in any form: with any number of digits, with a fraction or an exponent. `1.0` and `1e2` are
+    /// whole. Throws for a number that is not whole, such as `1.5`, or does not fit its type.
     @inline(never)
     private func readIntegerInAnyForm(
         _ kind: ShapeKind,
@@ -181,10 +182,10 @@ extension ContractChecker {
     /// Returns the value of the number from `start` to `end`. Characters after the first ``convertedCharactersMax`` are
     /// ignored.
     func readDouble(_ start: Int, _ end: Int) -> Double {
-        let count = min(end &- start, Self.convertedCharactersMax)
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: count &+ 1) { characters in
-            for index in 0..<count { characters[index] = CChar(truncatingIfNeeded: text.byte(start &+ index)) }
-            characters[count] = 0
+        let characterCount = min(end &- start, Self.convertedCharactersMax)
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: characterCount &+ 1) { characters in
+            for index in 0..<characterCount { characters[index] = CChar(truncatingIfNeeded: text.byte(start &+ index)) }
+            characters[characterCount] = 0
             guard let first = characters.baseAddress else { return 0 }
             return strtod(first, nil)
         }

@@ -27,8 +27,8 @@ struct ContractChecker {
     /// - Returns: the position after the value.
     func checkValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
-        let first = text.peek(position)
-        if first == UInt8(ascii: "n") {
+        let firstByte = text.peek(position)
+        if firstByte == UInt8(ascii: "n") {
             guard shape.pointee.isOptional || shape.pointee.kind == .any else {
                 throw mismatch(.wrongType, nodeIndex, position)
             }
@@ -38,8 +38,8 @@ struct ContractChecker {
         case .any: return try skipValue(position, nodeIndex)
         case .string: return try readString(position, nodeIndex).nextPosition
         case .bool:
-            if first == UInt8(ascii: "t") { return position &+ 4 }
-            if first == UInt8(ascii: "f") { return position &+ 5 }
+            if firstByte == UInt8(ascii: "t") { return position &+ 4 }
+            if firstByte == UInt8(ascii: "f") { return position &+ 5 }
             throw mismatch(.wrongType, nodeIndex, position)
         case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64:
             return try readInteger(shape.pointee.kind, position, nodeIndex).next
@@ -73,8 +73,8 @@ struct ContractChecker {
 
     // MARK: - Objects and arrays
 
-    /// Returns the position of the next member or element; nil at the end of the container. The previous member or
-    /// element ends at `start`.
+    /// Returns the position of the next member or element; nil at the end of the container. `start` is the position
+    /// after the previous member or element.
     @inline(__always)
     private func nextMemberPosition(_ start: Int, closing: UInt8, _ nodeIndex: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
@@ -88,7 +88,8 @@ struct ContractChecker {
     @inline(__always)
     private func containerEnd(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
 
-    /// Returns the position of the first member or element; nil for an empty container.
+    /// Returns the position of the first member or element; nil for an empty container. Throws if no such container
+    /// begins at `position`.
     @inline(__always)
     private func firstMemberPosition(_ position: Int, _ opening: UInt8, _ nodeIndex: Int) throws(ContractMismatch)
         -> Int?
@@ -110,13 +111,14 @@ struct ContractChecker {
         return (key, valuePosition)
     }
 
-    /// Checks an object's known fields, and that no required field is missing.
+    /// Checks an object's known fields, and returns the position after the object. Throws if a required field is
+    /// missing.
     private func checkObject(
         _ shape: UnsafePointer<ShapeNode>,
         _ start: Int,
         _ nodeIndex: Int
     ) throws(ContractMismatch) -> Int {
-        let (first, count) = (Int(shape.pointee.firstChild), Int(shape.pointee.childCount))
+        let (firstChild, childCount) = (Int(shape.pointee.firstChild), Int(shape.pointee.childCount))
         var seenFields = FieldSet()
         var end = start &+ 1
         var lastKnownFieldEnd = start
@@ -125,9 +127,9 @@ struct ContractChecker {
         while let position = nextPosition {
             var field = expectedField
             let valuePosition: Int
-            if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
+            if expectedField < childCount, hasName(contract.nodes + (firstChild &+ expectedField), position),
                 let next = try? text.skipColon(
-                    position &+ Int(contract.nodes[first &+ expectedField].nameByteCount) &+ 2,
+                    position &+ Int(contract.nodes[firstChild &+ expectedField].nameByteCount) &+ 2,
                     .contentState
                 )
             {
@@ -135,10 +137,10 @@ struct ContractChecker {
             } else {
                 let key = try readKey(position, nodeIndex)
                 valuePosition = key.valuePosition
-                field = self.fieldIndex(first, count, key.0, expectedField)
+                field = self.fieldIndex(firstChild, childCount, key.0, expectedField)
             }
             if field >= 0, seenFields.insert(field) {
-                end = try checkFieldValue(ofNode: first &+ field, at: valuePosition)
+                end = try checkFieldValue(ofNode: firstChild &+ field, at: valuePosition)
                 lastKnownFieldEnd = end
                 expectedField = field &+ 1
             } else {
@@ -147,7 +149,7 @@ struct ContractChecker {
             nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), nodeIndex)
         }
         if let missing = shape.pointee.requiredFields.first(notIn: seenFields) {
-            let missingNodeIndex = first &+ missing
+            let missingNodeIndex = firstChild &+ missing
             throw ContractMismatch(
                 problem: .missing,
                 nodeIndex: missingNodeIndex,
@@ -158,8 +160,9 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, adds its place to ``template``, and returns the position after it. An object gets no
-    /// place, because the values of its fields have places. But `null` instead of an object gets a place.
+    /// Checks a field's value, adds the value's place to ``template``, and returns the position after the value. An
+    /// object gets no place, because the values of its fields have places. But `null` instead of an object gets a
+    /// place.
     @inline(__always)
     func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
@@ -177,20 +180,20 @@ struct ContractChecker {
     }
 
     /// Checks a field's value in bytes that have not been validated, and returns the position after the value. The
-    /// result is nil in these cases, and the decoder must then read the whole state:
+    /// result is nil in any of these cases, and the decoder must then read the whole state:
     /// - The value is not valid JSON.
     /// - The value does not fit its shape.
     /// - The value is too long for a body, or may be nested too deeply.
     func endOfUnvalidatedValue(_ nodeIndex: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + nodeIndex
-        let first = text.peek(position)
+        let firstByte = text.peek(position)
         if let end = endOfShortValue(shape, position) {
             // JSON does not allow 0 as the first of several digits. Check this rule here, because `endOfShortValue`
             // does not.
-            return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
+            return firstByte == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
         let validEnd: Int?
-        switch first {
+        switch firstByte {
         // `checkValue` validates a string itself.
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
@@ -215,11 +218,11 @@ struct ContractChecker {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
             (text.eightBytes(position &+ 1) ^ field.pointee.nameBeginning) & field.pointee.nameBeginningMask == 0
         else { return false }
-        let count = Int(field.pointee.nameByteCount)
-        guard count >= 8 else { return true }
-        let (start, end) = (position &+ 1, position &+ 1 &+ count)
+        let nameByteCount = Int(field.pointee.nameByteCount)
+        guard nameByteCount >= 8 else { return true }
+        let (start, end) = (position &+ 1, position &+ 1 &+ nameByteCount)
         return text.byte(end) == UInt8(ascii: "\"")
-            && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
+            && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), nameByteCount) == 0
     }
 
     /// Checks quickly the most common values: short strings without escapes, and short whole numbers. Returns the
@@ -249,12 +252,12 @@ struct ContractChecker {
     /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`:
     /// the one after the field that was found last, because producers mostly write fields in the same order.
     @inline(never)
-    private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONStringRange, _ expected: Int) -> Int {
+    private func fieldIndex(_ firstChild: Int, _ childCount: Int, _ key: JSONStringRange, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
         var field = expected
-        for _ in 0..<count {
-            if field >= count { field = 0 }
-            let name = contract.name(of: first &+ field)
+        for _ in 0..<childCount {
+            if field >= childCount { field = 0 }
+            let name = contract.name(of: firstChild &+ field)
             if key.isEscaped ? haveEqualBytes(name, unescaping: bytes) : haveEqualBytes(name, bytes) { return field }
             field &+= 1
         }
@@ -304,17 +307,18 @@ struct ContractChecker {
         return false
     }
 
-    /// Reads an array of two dates. Like `JSONDecoder`, ignores further elements.
+    /// Checks an array of two dates in order, and returns the position after the array. Like `JSONDecoder`, ignores
+    /// further elements.
     private func checkDateRange(_ start: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
-        guard let first = try firstMemberPosition(start, UInt8(ascii: "["), nodeIndex) else {
+        guard let lowerPosition = try firstMemberPosition(start, UInt8(ascii: "["), nodeIndex) else {
             throw mismatch(.wrongType, nodeIndex, start)
         }
-        let lowerEnd = try checkNumber(.date, first, nodeIndex)
-        guard let second = try nextMemberPosition(lowerEnd, closing: UInt8(ascii: "]"), nodeIndex) else {
+        let lowerEnd = try checkNumber(.date, lowerPosition, nodeIndex)
+        guard let upperPosition = try nextMemberPosition(lowerEnd, closing: UInt8(ascii: "]"), nodeIndex) else {
             throw mismatch(.wrongType, nodeIndex, start)
         }
-        let upperEnd = try checkNumber(.date, second, nodeIndex)
-        guard readDouble(first, lowerEnd) <= readDouble(second, upperEnd) else {
+        let upperEnd = try checkNumber(.date, upperPosition, nodeIndex)
+        guard readDouble(lowerPosition, lowerEnd) <= readDouble(upperPosition, upperEnd) else {
             throw mismatch(.boundsOutOfOrder, nodeIndex, start)
         }
         return try skipValue(start, nodeIndex)

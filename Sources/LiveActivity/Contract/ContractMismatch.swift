@@ -24,7 +24,7 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
 /// Composes messages for logs and dead letters. Allocates memory.
 extension UnmanagedContract {
     /// The maximum number of raw values, or of types' names, that a message lists.
-    private static let listLengthMax = 8
+    private static let listedWordsMax = 8
     /// The longest value that is shown, in bytes.
     private static let shownValueBytesMax = 40
 
@@ -74,7 +74,7 @@ extension UnmanagedContract {
     }
 
     private func joinList(_ words: [String]) -> String {
-        words.prefix(Self.listLengthMax).joined(separator: ", ") + (words.count > Self.listLengthMax ? ", …" : "")
+        words.prefix(Self.listedWordsMax).joined(separator: ", ") + (words.count > Self.listedWordsMax ? ", …" : "")
     }
 
     /// Returns what a value must be, in words that follow "must be" in a message.
@@ -102,8 +102,8 @@ extension UnmanagedContract {
         case UInt8(ascii: "n"): return "null"
         case UInt8(ascii: "t"), UInt8(ascii: "f"):
             return showsValue ? (text.peek(position) == UInt8(ascii: "t") ? "true" : "false") : "a boolean"
-        case let first:
-            let isString = first == UInt8(ascii: "\"")
+        case let firstByte:
+            let isString = firstByte == UInt8(ascii: "\"")
             let kind = isString ? "a string" : "a number"
             guard showsValue, let end = try? text.skipValue(position, depth: 0, .contentState) else { return kind }
             let value = text.bytes(ByteRange(from: position, to: end))

@@ -17,8 +17,8 @@ struct StateTemplate: BitwiseCopyable {
     /// The app's contract, whose nodes (``ShapeNode``) declare the ``valuePlaces``; nil if the template has no state.
     var contract: UnmanagedContract?
     var stateByteCount = 0
-    /// Where the state begins in the record that is being checked. This turns the places in the record, which the check
-    /// gives, into places in the state. Used only while the template is made.
+    /// Where the state begins in the record that is being checked. With this position, the places in the record, which
+    /// the check gives, become places in the state. Used only while the template is made.
     var stateOffsetInRecord = 0
     /// The number of ``valuePlaces``, which are in ascending order and do not overlap.
     var valuePlaceCount = 0
@@ -38,8 +38,8 @@ struct StateTemplate: BitwiseCopyable {
         valuePlaces.deallocate()
     }
 
-    /// Adds the place of a value. Discards the places that were added while this value was read, because these places
-    /// are inside the value.
+    /// Adds the place of a value, unless the template is full. Discards the places that were added while this value was
+    /// read, because they are inside the value.
     ///
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
@@ -158,16 +158,17 @@ public struct RecentStateTemplates: ~Copyable {
     @inline(__always)
     public mutating func forgetMatchedState() { matchedState = .absent }
 
-    /// Reads a state that matches a remembered template.
+    /// Skips a state that matches a remembered template, and notes the match for ``hasMatched(_:ofApp:)``.
     ///
     /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the whole
     ///   state.
     @inline(__always)
-    mutating func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
+    mutating func skipMatchingState(at start: Int, in text: JSONText) -> Int? {
         templates == nil ? nil : searchTemplates(forStateAt: start, in: text)
     }
 
-    /// Compares a state with each template, beginning with the one that was used last.
+    /// Compares a state with the templates, beginning with the one that was used last. Notes the first match, and
+    /// returns the position after the state; nil if no template matches.
     @inline(never)
     private mutating func searchTemplates(forStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
@@ -209,9 +210,9 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. Otherwise
-    /// remembers the state's template, if the command is an update or end with a state of at most
-    /// ``Limits/bodyBytesMax``.
+    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. If the command
+    /// is an update or end with a state of at most ``Limits/bodyBytesMax``, one of the remembered templates is
+    /// forgotten, and the state's template replaces it if the command fits.
     public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,

@@ -53,7 +53,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         in record: UnsafeRawBufferPointer,
         recordingIn template: UnsafeMutablePointer<StateTemplate>?
     ) throws(ContractMismatch) {
-        // The command was decoded from these bytes, so ``JSONText`` never refuses these bytes here.
+        // The command was decoded from these bytes, so ``JSONText`` does not refuse them.
         guard let text = try? JSONText(record) else { return }
         let checker = ContractChecker(contract: self, text: text, template: template)
         let isStart = command.event == .start
@@ -106,7 +106,7 @@ func haveEqualBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPoin
     return memcmp(first, second, left.count) == 0
 }
 
-/// Whether the JSON string `escaped` represents the bytes `plain`.
+/// Whether a JSON string, after its escapes are decoded, has the bytes `plain`.
 func haveEqualBytes(_ plain: UnsafeRawBufferPointer, unescaping escaped: UnsafeRawBufferPointer) -> Bool {
     var bytes = UnescapedBytes(escaped)
     for byte in plain where bytes.next() != byte { return false }

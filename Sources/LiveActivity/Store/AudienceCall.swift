@@ -2,7 +2,7 @@
 ///
 /// Every operation is atomic, and can be repeated if its reply was lost. `Bytes` is the same as in ``StoreCall``.
 public struct AudienceCall<Bytes> {
-    /// The caller's number for the call. The reply has the same number.
+    /// The caller's number for the call, which the caller gets back with the reply.
     public var tag: UInt64
     /// The app's bundle id.
     public var app: Bytes
@@ -30,7 +30,7 @@ public struct AudienceCall<Bytes> {
         /// twice.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version, timestamp
-        /// and body. The reply is `unknown` in these cases:
+        /// and body. The reply is `unknown` in either of these cases:
         /// - No command was admitted, or the newest admitted command is a start.
         /// - The newest state has expired, or was admitted more than 12 hours ago.
         case readNewestState
@@ -48,14 +48,14 @@ public struct AudienceCall<Bytes> {
         ///   of the fan-out topic.
         /// - `claimLost`: the range has no claim.
         ///
-        /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
+        /// - Parameter text: in the format of the core `Audiences`, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
-        /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
-        /// version are now finished, the reply has the totals.
+        /// Adds the range's counts to the version's totals, unless Redis has no room for the version (K27). Reply:
+        /// `finished`. If all ranges and broadcasts of the version are now finished, the reply has the totals.
         case finishRange(SegmentRange, version: Version, MemberOutcomeCounts, ResponseTimes)
 
-        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
-        /// version are now finished, the reply has the totals.
+        /// Adds a broadcast's outcome to the version's totals, unless Redis has no room for the version (K27). Reply:
+        /// `finished`. If all ranges and broadcasts of the version are now finished, the reply has the totals.
         case finishBroadcast(FinishedBroadcast, version: Version, MemberOutcome, ResponseTimes)
 
         // Operations on a segment.
@@ -91,15 +91,15 @@ public struct AudienceAdmission<Bytes> {
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience.
     ///
-    /// If one of the last 64 commands was admitted in the last 12 hours and is not finished, the grant has this
-    /// command's number instead (``AudienceGrant/rangeCount``). With two different numbers, ranges of the two commands
-    /// would overlap, and two rounds would push to the same members.
+    /// If any of the last 64 commands was admitted in the last 12 hours and is not finished, the grant has the number
+    /// of the newest such command instead (``AudienceGrant/rangeCount``). With two different numbers, ranges of the two
+    /// commands would overlap, and two rounds would push to the same members.
     public var rangeCount: UInt16
     /// The body that a member gets if the member joins later, in the format of the core's `JoinerBody`. This body has
     /// no alert, because the alert would come late. Redis does not store the body of a start.
     public var body: Bytes
     /// Until when members that join get the body, UNIX seconds: the command's expiration. If the command has none: the
-    /// time at which an update or end of its timestamp is too old (`AgeRules.stateExpirationSeconds`).
+    /// time at which an update or end with its timestamp is too old (`AgeRules.stateExpirationSeconds`).
     public var expirationSeconds: Int64
 
     public init(

@@ -25,7 +25,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case claimLost
     /// The range is claimed. ``AudienceReply/bytes`` has the last checkpoint.
     case claimed
-    /// The counts of a range or broadcast are in the version's totals.
+    /// The counts of a range or broadcast are in the version's totals, or Redis has no room for the version (K27).
     case finished
     /// ``AudienceReply/bytes`` has the list of a segment's pages.
     case directory
@@ -82,7 +82,7 @@ public struct AudienceReply<Bytes> {
     public var responseTimes = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcastCounts = MemberOutcomeCounts()
-    /// What the bytes are depends on the verdict:
+    /// What the bytes are depends on the verdict; nil with any verdict that is not listed:
     /// - `send` in reply to `readNewestState`: the body
     /// - `claimed`: the checkpoint's text
     /// - `directory`: the lower bounds of the pages

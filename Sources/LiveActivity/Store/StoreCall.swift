@@ -8,7 +8,7 @@
 /// cost, the operation's comment says so.
 @frozen
 public struct StoreCall<Bytes> {
-    /// The caller's number for the call. The reply has the same number.
+    /// The caller's number for the call, which the caller gets back with the reply.
     public var tag: UInt64
     public var subject: StoreSubject<Bytes>
     public var operation: Operation
@@ -24,11 +24,12 @@ public struct StoreCall<Bytes> {
     public enum Operation {
         // Operations on an activity.
 
-        /// Decides about an update or an end. Reply: each ``AdmissionVerdict`` except `unknown`.
+        /// Decides about an update or an end. Reply: any ``AdmissionVerdict`` except `unknown`.
         case admit(StateAdmission<Bytes>)
         /// Decides about a record that brings a start. Several records may bring the same start, but Redis lets only
         /// one of them send it (R16). Reply:
-        /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
+        /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again, or
+        ///   `superseded` if the start is not needed any more.
         /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
         /// - `duplicate`: this version is settled; or Redis knows it only from `recordStart`, and the activity's token
         ///   was registered at the version's timestamp or later.
@@ -50,8 +51,8 @@ public struct StoreCall<Bytes> {
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send` (`admitStart`).
         /// - The eight hours for updates begin at the start's timestamp, unless Redis knows that they began later.
-        /// - Exception: a start that would replace a held command, as the newest version, is not recorded: perhaps no
-        ///   worker ever sent this start.
+        /// - The start is not recorded if Redis knows this start or a newer one. Nor is it recorded if, as the newest
+        ///   version, it would replace a held command: perhaps no worker ever sent this start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded` or `duplicate`; `retry` if
         /// a token was registered since the admission.
@@ -64,9 +65,9 @@ public struct StoreCall<Bytes> {
         ///
         /// - Parameters:
         ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
-        ///   - shownVersion: the version that the app displays already. The reply has the held command only if it is
-        ///     newer. Redis settles this version as the newest, unless it knows a newer version, an end, or a push that
-        ///     the app may display by now.
+        ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
+        ///     command is newer. Redis settles the shown version as the newest, unless Redis knows a newer version, an
+        ///     end, or a push that the app may display by now.
         ///   - audiences: all audiences that the activity is in from now on (``AudienceList``). The reply names the
         ///     audiences that the activity has left, if the departures are not confirmed yet
         ///     (``StoreReply/departures``). A reply with such audiences has no held command.
@@ -81,7 +82,8 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
+        /// Retires a token, if the activity still has it and registered it before
+        /// ``TokenRetirement/invalidAtMilliseconds``. The activity then leaves its audiences. Reply: `settled`. No
         /// version is settled, so that the command whose push was refused can be held until the next token registers.
         ///
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
@@ -115,15 +117,16 @@ public struct StoreCall<Bytes> {
         /// or `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice:
         /// later starts then wait longer than necessary.
         ///
-        /// - Parameter registration: the token that came with the start; nil if none came. The token is registered
-        ///   first.
+        /// - Parameter registration: the token that came with the start; nil if none came. Redis registers it first,
+        ///   with the exceptions of ``StateAdmission/registration``.
         case takeStartToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
-        /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
-        /// `retry` if the device has a token; or `full` if too many starts wait for this token.
+        /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded` if
+        /// a newer start of the activity is held; `retry` if the device has such a token; or `full` if too many starts
+        /// wait for the token, and none of them has expired. An expired one gives up its place.
         ///
         /// A repeated call for a start that is held already gets `held`, even if the device has a token now, as in
         /// ``hold(version:command:hasAlert:)``.
@@ -138,7 +141,7 @@ public struct StoreCall<Bytes> {
         /// - `full`: the device has too many departures that are not confirmed yet.
         ///
         /// - Parameter isFromCommand: whether the token came with a command. If true, a token that Redis already has
-        ///   keeps its registration time, and the reply for a retired token is `stale`.
+        ///   keeps its registration time, and the reply for the token that was retired last is `stale`.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -225,7 +228,7 @@ public struct StateAdmission<Bytes> {
     /// `superseded`, because it belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
     /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. Such an end never supersedes an end that
-    /// is not settled: the reply is `ended`. A producer's newer end does. (R13)
+    /// is not settled: the reply is `ended`. But a producer's newer end supersedes such an end. (R13)
     public var isLifetimeEnd: Bool
     /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64
@@ -287,10 +290,10 @@ public struct StateAdmission<Bytes> {
 /// A token from a registration or a command.
 @frozen
 public struct TokenRegistration<Bytes> {
-    /// Not empty.
+    /// The token in hexadecimal digits. Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. Redis keeps the registration with the latest time. If several have this time, Redis keeps the
-    /// one that arrives last.
+    /// When the token was registered, UNIX milliseconds. Redis keeps the registration with the latest time. If several
+    /// have this time, Redis keeps the one that arrives last.
     public var registeredAtMilliseconds: Int64
     public var environment: APNsEnvironment
 
@@ -305,7 +308,7 @@ public struct TokenRegistration<Bytes> {
 /// A token that APNs has declared dead.
 @frozen
 public struct TokenRetirement<Bytes> {
-    /// Not empty.
+    /// The token in hexadecimal digits. Not empty.
     public var token: Bytes
     public var environment: APNsEnvironment
     /// The token is retired only if it was registered before this time, UNIX milliseconds. After this time, the app may

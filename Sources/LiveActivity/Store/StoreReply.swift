@@ -180,7 +180,7 @@ public struct StoreReply<Bytes> {
     public var registration: TokenRegistration<Bytes>?
     /// With ``StoreVerdict/tokenFound``: identifies the draw on the device's budget, for a refund.
     public var drawIdentifier: Int64 = 0
-    /// With ``StoreVerdict/send`` for an update or end: 5 or 10. Otherwise 0.
+    /// With ``StoreVerdict/send`` for an update or end: the priority of the push, 5 or 10. Otherwise 0.
     public var priority: UInt8 = 0
     /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the budget was
     /// empty, or had only the reserve for alerts and ends left.
@@ -221,7 +221,7 @@ public enum StoreFailure: Sendable {
     /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
     /// call may succeed at once, on this connection or another.
     case retriableAtOnce
-    /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
+    /// The server refused the call for a reason that is likely to affect most other calls too.
     case serverRefusesMostCalls
     /// The server replied with an error that may concern only this call, or others too. The caller repeats the call
     /// after a pause. Other calls continue.

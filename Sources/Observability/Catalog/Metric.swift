@@ -155,15 +155,15 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Which threads count the metric; for lanes, also how their values are combined.
+    /// Where the values of a metric come from; for lanes, also how the lanes' values are combined.
     ///
     /// Exceptions: ``MetricRegistry`` itself sets the values of the metrics about channels, traces and lifetimes. To
     /// the suppressed log lines, it adds those of threads that are neither lanes nor the Kafka thread.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
-        /// The Kafka thread.
+        /// The Kafka thread counts or sets the values.
         case kafkaThread
-        /// Read when the metrics are requested.
+        /// The values are read at each request of `/metrics`.
         case readOnRequest
     }
 
@@ -283,8 +283,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself. For
-    /// a deferred command: from its first receipt until Redis allows the first attempt after its return. This includes
-    /// the deferral and all attempts before it.
+    /// a deferred command: from its first receipt until Redis allows the first attempt after its return. This time
+    /// includes the deferral and all attempts before the deferral.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream, and earlier
     /// attempts.
@@ -318,7 +318,7 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     case stream
     /// APNs' response to the record's push. Pushes to an audience's members belong to no record, and are not counted.
     case apns
-    /// The acknowledgements that settle the record: Kafka's of its result, and Redis' of its outcome.
+    /// The acknowledgements that settle the record: Kafka's for its result, and Redis' for its outcome.
     case result
 
     public var name: String { "\(self)" }

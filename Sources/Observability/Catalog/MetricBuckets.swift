@@ -11,8 +11,8 @@ enum MetricBuckets {
         1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
         10_000_000, 30_000_000, 60_000_000,
     ]
-    /// Buckets for round trips. They are close together around tens of milliseconds, the usual time to Apple's data
-    /// centres.
+    /// Buckets for round trips to APNs. They are close together around tens of milliseconds, the usual time to Apple's
+    /// data centres.
     static let apnsRoundTripMicroseconds: [Int64] = [
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,

@@ -8,14 +8,14 @@ package final class ChannelStatus: Sendable {
         /// The number of channels in the registry when this worker last read it. Channels that are being deleted count
         /// too.
         package var audienceChannelCount: Int64 = 0
-        /// The number of channels in the newest list that any worker got from APNs, also of other programs' channels.
+        /// The number of channels, including those of other programs, in the newest list that any worker got from APNs.
         /// This worker reads the number from Redis. 0 before the first list.
         package var listedChannelCount: Int64 = 0
         package var creationCount: Int64 = 0
         package var deletionCount: Int64 = 0
         /// The number of deleted orphans: channels that belonged to no audience.
         package var orphanDeletionCount: Int64 = 0
-        /// Failed attempts to create a channel.
+        /// The number of failed attempts of this worker to create a channel.
         package var failedCreationCount: Int64 = 0
         /// Whether the configuration gives a channel in this environment to some of the app's audiences.
         package var hasConfiguredChannels = false
@@ -44,13 +44,13 @@ package final class ChannelStatus: Sendable {
         package init(readAtWallMilliseconds: Int64) { self.readAtWallMilliseconds = readAtWallMilliseconds }
     }
 
-    /// The last error, with a text that says what to do.
+    /// The last error with channels, and when it happened. `reason` also says what to do, if an operator must act.
     package struct Failure: Sendable, Equatable {
-        package var readAtWallMilliseconds: Int64
+        package var failedAtWallMilliseconds: Int64
         package var reason: String
 
-        package init(readAtWallMilliseconds: Int64, reason: String) {
-            self.readAtWallMilliseconds = readAtWallMilliseconds
+        package init(failedAtWallMilliseconds: Int64, reason: String) {
+            self.failedAtWallMilliseconds = failedAtWallMilliseconds
             self.reason = reason
         }
     }

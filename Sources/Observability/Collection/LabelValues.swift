@@ -1,7 +1,8 @@
 import LiveActivity
 
 /// The possible values of all labels except partitions, lanes and threads. They are fixed when the worker starts, so
-/// that counting costs one addition. Any other value counts as "other", "none" or, for a policy, "(added)".
+/// that each series has a fixed place, and counting costs one addition. Any other value counts as "other", "none" or,
+/// for a policy, "(added)".
 package struct LabelValues: Sendable {
     /// An app in an environment. If broadcasts have a pool of their own, its environment is "production-broadcasts" or
     /// "sandbox-broadcasts".
@@ -126,12 +127,13 @@ package struct LabelValues: Sendable {
 /// - If Apple documents the reason for this status, the labels are the status and the reason.
 /// - 200 has the reason "none".
 /// - A missing response has the status "none" and the reason "none".
-/// - Any other reason of a status in `statuses` is counted as "other". So the table stays as small as Apple's.
-/// - If the status is not in `statuses` either, both labels are "other".
+/// - If Apple does not document the reason for a status in `statuses`, the reason counts as "other". So the table stays
+///   as small as Apple's.
+/// - If the status is not in `statuses`, both labels are "other".
 package struct ResponseTable: Sendable {
-    /// One of Apple's reasons.
+    /// The reason of a response: one of Apple's, "no reason", or "unknown reason".
     package struct Reason: Sendable {
-        /// The status that Apple's table names for the reason; 0 for "no reason" and "unknown reason".
+        /// The status that Apple's table names for the reason; 0: Apple's table does not have the reason.
         package var documentedStatus: UInt16
         package var text: String
 
@@ -141,7 +143,7 @@ package struct ResponseTable: Sendable {
         }
     }
 
-    /// The statuses with a label of their own. All other statuses share one label.
+    /// The statuses with a label of their own; 0: there was no response. All other statuses share one label.
     static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
 
     private let reasons: [Reason]
@@ -165,9 +167,10 @@ package struct ResponseTable: Sendable {
     }
 
     /// Whether the series of the response with this index in ``labels`` is printed even with the value 0. Alerts need
-    /// this: Prometheus sees no increase if a counter first appears with the value 1.
+    /// the 0: Prometheus sees no increase if a counter first appears with the value 1.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
+            // The first two of `statuses`: no response, and 200.
             return index == reasons.count || index == reasons.count + 1
         }
         return Self.reasonsShownAtZero.contains(reasons[index].text)

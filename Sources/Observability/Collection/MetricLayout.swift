@@ -30,7 +30,7 @@ struct MetricLayout: Sendable {
         }
     }
 
-    /// Indexed by ``Metric``'s raw value.
+    /// Where the cells of each metric are, indexed by ``Metric``'s raw value.
     private(set) var cellRanges: [CellRange] = []
     private(set) var cellCount = 0
 

@@ -11,7 +11,8 @@ package final class MetricRegistry: Sendable {
     package let lifetimeStatus = LifetimeStatus()
     let layout: MetricLayout
 
-    /// - Parameter events: the same object that the process's logger has, so that the metrics count its lost lines.
+    /// - Parameter events: the same object that the process's logger has, so that the metrics count the lines that the
+    ///   logger loses.
     package init(labels: LabelValues, laneCount: Int, events: RecentEvents = RecentEvents()) {
         precondition(laneCount > 0, "a worker has lanes")
         let layout = MetricLayout(labels: labels)
@@ -54,7 +55,7 @@ package final class MetricRegistry: Sendable {
         writeTraceCounts(to: &cells)
         writeChannelCounts(to: &cells)
         cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimeStatus.timetableActivityCount)
-        // Without limited lifetimes nothing is polled, so the last poll says nothing.
+        // If no policy limits lifetimes, the lifetime keeper does not poll, so its last poll says nothing about now.
         let areLifetimesFailing = lifetimeStatus.hasLifetimeLimits && lifetimeStatus.isFailing
         cells[layout[.lifetimesFailing].cellIndex(0, 0)] = areLifetimesFailing ? 1 : 0
         cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimeStatus.endCommandCount)
@@ -99,7 +100,7 @@ struct MetricTotals: Sendable {
     var cells: [Int64]
     /// The cells of each lane, for metrics that have one series for each lane.
     var laneCells: [[Int64]]
-    /// Sorted by topic and partition.
+    /// One reading for each partition, sorted by topic and partition.
     var partitions: [PartitionReading]
     /// For each thread: the time since its last iteration
     /// (``PublishedMetrics/iterationAgeMilliseconds(nowMilliseconds:)``).

@@ -31,12 +31,12 @@ struct ProcessReading: Sendable {
             reading.cpuMicroseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
         }
         let pageBytes = Int64(sysconf(Int32(_SC_PAGESIZE)))
-        let pages = readText(path: "/proc/self/statm").split(separator: " ").prefix(2).compactMap { Int64($0) }
-        if pages.count == 2 {
-            reading.virtualBytes = pages[0] * pageBytes
-            reading.residentBytes = pages[1] * pageBytes
+        let pageCounts = readText(path: "/proc/self/statm").split(separator: " ").prefix(2).compactMap { Int64($0) }
+        if pageCounts.count == 2 {
+            reading.virtualBytes = pageCounts[0] * pageBytes
+            reading.residentBytes = pageCounts[1] * pageBytes
         }
-        reading.openDescriptorCount = entryCount(of: "/proc/self/fd")
+        reading.openDescriptorCount = countOpenDescriptors()
         var limit = rlimit()
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
             reading.openDescriptorsMax = Int64(clamping: limit.rlim_cur)
@@ -51,8 +51,8 @@ struct ProcessReading: Sendable {
         let processStat = readText(path: "/proc/self/stat")
         // The second field, the program's name, may contain any characters. So read the fields after its last
         // parenthesis.
-        guard let end = processStat.lastIndex(of: ")") else { return nil }
-        let fields = processStat[end...].split(separator: " ")
+        guard let nameEnd = processStat.lastIndex(of: ")") else { return nil }
+        let fields = processStat[nameEnd...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
         let bootLine = readText(path: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
         guard fields.count > 20, let ticks = Int64(fields[20]), ticksPerSecond > 0,
@@ -61,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootedAtSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. Reads several times,
-    /// because a file below `/proc` may come in pieces.
+    /// Returns the content of a file; empty if the file cannot be read. A file that is longer than `bytesMax` bytes is
+    /// cut. Reads several times, because a file below `/proc` may come in pieces.
     private static func readText(path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -78,10 +78,10 @@ struct ProcessReading: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Returns the number of entries of a directory, without the descriptor that this function itself adds to
-    /// `/proc/self/fd`.
-    private static func entryCount(of path: String) -> Int64? {
-        guard let directory = opendir(path) else { return nil }
+    /// Returns the number of open descriptors, without the one that this function itself opens. Nil if `/proc` cannot
+    /// be read.
+    private static func countOpenDescriptors() -> Int64? {
+        guard let directory = opendir("/proc/self/fd") else { return nil }
         defer { closedir(directory) }
         var count: Int64 = 0
         while let entry = readdir(directory) {

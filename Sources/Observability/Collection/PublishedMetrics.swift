@@ -86,8 +86,8 @@ public final class PublishedMetrics: Sendable {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Notes that the thread is not stuck if it runs no iteration before this time. It makes a blocking call, such as
-    /// closing a client, or its loop has ended.
+    /// Notes that the thread is not stuck if it runs no iteration before this time. For example, the thread makes a
+    /// blocking call to close a client, or its loop has ended.
     public func noteIterationPause(untilMilliseconds: Int64) {
         iterationPauseEndMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }

@@ -41,8 +41,8 @@ public struct ThreadMetrics: ~Copyable {
         firstBoundIndices.deallocate()
     }
 
-    // These methods take one index for each dimension of the metric, and trap if the number of indices differs. The
-    // dimension `lane` takes no index, because each lane has its own array.
+    // The methods from here to `observe` take one index for each dimension of the metric, and trap if the number of
+    // indices differs. The dimension `lane` takes no index, because each lane has its own array.
 
     /// Adds to a counter or gauge without a dimension, or with only the dimension `lane`.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
@@ -83,13 +83,13 @@ public struct ThreadMetrics: ~Copyable {
         cells[index] = max(cells[index], value)
     }
 
-    /// Adds observations (usually one) to a histogram without a dimension. A negative duration counts as zero: its two
+    /// Adds `count` equal observations to a histogram without a dimension. A negative duration counts as zero: its two
     /// times may come from the clocks of two machines.
     public func observe(_ metric: Metric, microseconds: Int64, count: Int64 = 1) {
         observe(metric, inSeriesAt: cellIndex(metric), microseconds: microseconds, count: count)
     }
 
-    /// Adds observations to a histogram with one dimension.
+    /// Adds `count` equal observations to a histogram with one dimension. A negative duration counts as zero.
     public func observe(_ metric: Metric, _ dimensionIndex: Int, microseconds: Int64, count: Int64 = 1) {
         observe(metric, inSeriesAt: cellIndex(metric, dimensionIndex), microseconds: microseconds, count: count)
     }

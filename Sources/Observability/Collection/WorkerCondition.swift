@@ -32,8 +32,8 @@ package struct WorkerCondition: Sendable, Equatable {
     /// For each pool, by its index: whether APNs refuses the provider token (403), its topic, or all requests. A
     /// refusal such as ExpiredProviderToken does not count, because the key's next token ends it.
     ///
-    /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
-    /// until a lane has written about it.
+    /// Each lane with traffic writes its value at each change, and again every 10 s (`ProviderStatus`); the last write
+    /// counts. A pool is missing until a lane has written about it.
     package var isProviderRefusedByPoolIndex: [Int: Bool] = [:]
     /// Whether any broker was ever reached. Until then, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

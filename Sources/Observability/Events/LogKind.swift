@@ -87,8 +87,9 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The failures that have ended when a line of this kind is logged: for `redisReady`, the failure `redisLost`. The
-    /// first line after such a failure is always written, even beyond ``LimitedLog/linesPerPeriodMax``.
+    /// The failures that have ended when a line of this kind is logged: for `redisReady`, the failure `redisLost`. If
+    /// the ``LogRepetitionLimiter`` remembers such a failure, the line is written even beyond
+    /// ``LimitedLog/linesPerPeriodMax``.
     var endedFailureKinds: [LogKind] {
         switch self {
         case .kafkaReachableAgain: [.kafkaUnreachable]

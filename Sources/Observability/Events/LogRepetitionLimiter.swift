@@ -11,8 +11,8 @@ struct LogRepetitionLimiter {
     /// applies again.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
-    /// last line.
+    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject that has had no
+    /// line for the longest time.
     static let subjectsMax = 64
     /// The maximum number of entries in `repeatCountsOfForgottenSubjects`. A further failure gets no entry, so the
     /// number of left-out lines of its forgotten subjects is lost.
@@ -50,9 +50,9 @@ struct LogRepetitionLimiter {
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many left-out lines this line must report: those with the
-    ///   same subject since the last written one. For a new or forgotten subject: those with forgotten subjects of the
-    ///   same failure.
+    /// - Returns: nil if the line is left out; otherwise the number of left-out lines that this line must report. For a
+    ///   remembered subject, these are the lines that were left out since the subject's last written line. For any
+    ///   other subject, these are the left-out lines with forgotten subjects of the same failure.
     mutating func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
@@ -88,8 +88,7 @@ struct LogRepetitionLimiter {
 
     /// Forgets failures that have ended, so that the first line of a new failure is written at once.
     ///
-    /// - Returns: how many lines of the failures were left out since the last written one; nil if no failure was
-    ///   remembered.
+    /// - Returns: how many lines of the failures were left out and not reported yet; nil if no failure was remembered.
     mutating func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
         let repeatCounts =

@@ -23,18 +23,19 @@ package final class RecentEvents: Sendable {
     static let metadataCharactersMax = 300
 
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
-    private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
+    private let kindSummaries = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
     package init() {}
 
-    /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise how many lines
-    /// were left out before the line (``LogRepetitionLimiter/takeRepeatCountIfLineIsDue(_:_:nowMilliseconds:)``).
+    /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise the number of
+    /// left-out lines that this line must report
+    /// (``LogRepetitionLimiter/takeRepeatCountIfLineIsDue(_:_:nowMilliseconds:)``).
     func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeRepeatCountIfLineIsDue(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets failures that have ended. Returns how many of their lines were left out since the last written one; nil
-    /// if no failure was remembered (``LogRepetitionLimiter/forgetFailures(_:_:)``).
+    /// Forgets failures that have ended. Returns how many of their lines were left out and not reported yet; nil if no
+    /// failure was remembered (``LogRepetitionLimiter/forgetFailures(_:_:)``).
     func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }
@@ -43,45 +44,45 @@ package final class RecentEvents: Sendable {
     func noteLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
         let allMetadata = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
         let keptMetadata = String(Redaction.masked(allMetadata).prefix(Self.metadataCharactersMax))
-        events.withLock { events in
-            events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
-            events[Int(kind.rawValue)].lastLineMetadata = keptMetadata
+        kindSummaries.withLock { summaries in
+            summaries[Int(kind.rawValue)].count &+= 1
+            summaries[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
+            summaries[Int(kind.rawValue)].lastLineMetadata = keptMetadata
         }
     }
 
     /// Counts a line that was not written, and keeps its time.
     func noteSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
-        events.withLock { events in
-            events[Int(kind.rawValue)].count &+= 1
-            events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
+        kindSummaries.withLock { summaries in
+            summaries[Int(kind.rawValue)].count &+= 1
+            summaries[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
         }
     }
 
     /// Counts a line that ``LimitedLog`` suppressed on another thread than the lanes and the Kafka thread. The lanes
     /// and the Kafka thread count their suppressed lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
+        kindSummaries.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
     }
 
     /// Counts a line that ``LogOutput`` lost. A line without a kind has no series in the metric, so it is not counted.
     func countLostLine(kindIdentifier: String?) {
         guard let kind = LogKind.allCases.first(where: { $0.identifier == kindIdentifier }) else { return }
-        events.withLock { $0[Int(kind.rawValue)].lostLineCount &+= 1 }
+        kindSummaries.withLock { $0[Int(kind.rawValue)].lostLineCount &+= 1 }
     }
 
     /// How many lines were not written and are not counted in ``ThreadMetrics``, for each kind in the order of
     /// ``LogKind``'s raw values: lines that other threads than the lanes and the Kafka thread suppressed, and lost
     /// lines of all threads.
     var unwrittenLineCounts: [UInt64] {
-        events.withLock { $0.map { $0.suppressedLineCountOfOtherThreads &+ $0.lostLineCount } }
+        kindSummaries.withLock { $0.map { $0.suppressedLineCountOfOtherThreads &+ $0.lostLineCount } }
     }
 
     /// The kinds that were logged, the latest first.
     var loggedKindSummaries: [KindSummary] {
-        events.withLock { $0 }.filter { $0.count > 0 }
+        kindSummaries.withLock { $0 }.filter { $0.count > 0 }
             .sorted { $0.lastLineAtWallMilliseconds > $1.lastLineAtWallMilliseconds }
     }
 
-    subscript(_ kind: LogKind) -> KindSummary { events.withLock { $0[Int(kind.rawValue)] } }
+    subscript(_ kind: LogKind) -> KindSummary { kindSummaries.withLock { $0[Int(kind.rawValue)] } }
 }

@@ -25,9 +25,9 @@ struct LogLine {
 
     /// The event as text: `time LEVEL logger: message name=value …`
     var text: String {
-        let name = level.rawValue.uppercased()
-        let padding = String(repeating: " ", count: max(0, 8 - name.count))
-        var line = "\(time) \(name)\(padding) \(loggerName): "
+        let levelName = level.rawValue.uppercased()
+        let padding = String(repeating: " ", count: max(0, 8 - levelName.count))
+        var line = "\(time) \(levelName)\(padding) \(loggerName): "
         Self.appendText(message, to: &line)
         for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
             line += " "

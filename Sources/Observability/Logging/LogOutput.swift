@@ -49,7 +49,7 @@ final class LogOutput: Sendable {
         return writtenCount
     }
 
-    /// Whether a write would neither wait nor fail. Files are always writable.
+    /// Whether a write would neither wait nor fail. Regular files are always writable.
     private var isWritable: Bool {
         var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&request, 1, 0) == 1 && request.revents == Int16(POLLOUT)

@@ -8,6 +8,7 @@
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40
+    /// A shorter text that begins with `eyJ` is not masked, because no provider token is so short.
     private static let jwtBytesMin = 20
 
     static func masked(_ line: String) -> String {
@@ -67,8 +68,8 @@ enum Redaction {
     /// authority, after `://`.
     private static func credentialsRange(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
         let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
-        guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
-        return start..<at
+        guard let atSign = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), atSign > start else { return nil }
+        return start..<atSign
     }
 
     private static func end(

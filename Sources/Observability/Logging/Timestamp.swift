@@ -15,12 +15,12 @@ struct Timestamp: Sendable, CustomStringConvertible {
         var seconds = time_t(milliseconds / 1_000)
         var parts = tm()
         gmtime_r(&seconds, &parts)
-        func digits(_ number: Int32, _ count: Int) -> String {
+        func padded(_ number: Int32, _ digitCount: Int) -> String {
             let text = String(number)
-            return String(repeating: "0", count: max(0, count - text.count)) + text
+            return String(repeating: "0", count: max(0, digitCount - text.count)) + text
         }
-        let date = "\(digits(parts.tm_year + 1900, 4))-\(digits(parts.tm_mon + 1, 2))-\(digits(parts.tm_mday, 2))"
-        let time = "\(digits(parts.tm_hour, 2)):\(digits(parts.tm_min, 2)):\(digits(parts.tm_sec, 2))"
-        return "\(date)T\(time).\(digits(Int32(milliseconds % 1_000), 3))Z"
+        let date = "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
+        let time = "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
+        return "\(date)T\(time).\(padded(Int32(milliseconds % 1_000), 3))Z"
     }
 }

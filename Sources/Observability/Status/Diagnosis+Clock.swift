@@ -3,8 +3,8 @@ import Numbers
 
 extension Diagnosis {
     var clockFindings: [Finding] {
-        let difference = condition.clockDifferenceMilliseconds
-        guard abs(difference) > ClockCorrection.warningMilliseconds else { return [] }
+        let differenceMilliseconds = condition.clockDifferenceMilliseconds
+        guard abs(differenceMilliseconds) > ClockCorrection.warningMilliseconds else { return [] }
         let (isCorrected, isRedisClockSetBack) = (condition.isClockCorrected, condition.isRedisClockSetBack)
         let meaning =
             if isRedisClockSetBack {
@@ -23,8 +23,8 @@ extension Diagnosis {
                 alertName: "CausewayClockWrong",
                 observation:
                     """
-                    This machine's clock is \(Numeral.duration(microseconds: abs(difference) * 1_000)) \
-                    \(difference > 0 ? "behind" : "ahead of") Redis' clock.
+                    This machine's clock is \(Numeral.duration(microseconds: abs(differenceMilliseconds) * 1_000)) \
+                    \(differenceMilliseconds > 0 ? "behind" : "ahead of") Redis' clock.
                     """,
                 meaning: meaning,
                 action: "Synchronize the clock that is wrong with NTP. If all workers report this, it is Redis' clock.",

@@ -96,7 +96,7 @@ extension Diagnosis {
     }
 
     /// Findings about refusals and dead tokens among APNs' responses in the time window, usually a minute. Each pool is
-    /// checked alone, as by the Prometheus alerts.
+    /// checked alone, as in the Prometheus alerts.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }

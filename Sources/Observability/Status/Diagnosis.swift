@@ -11,8 +11,8 @@ struct Diagnosis {
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the time window for a finding about dead tokens, freshness or demotions.
     ///
-    /// Refusals are reported even with fewer responses. Then more than half of the responses must be refusals;
-    /// otherwise more than 5 %.
+    /// With fewer responses, refusals are still reported if they are more than half of the responses. With this many
+    /// responses or more, more than 5 % are enough.
     static let samplesMin: Int64 = 100
     /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
     /// activity's registration.
@@ -328,7 +328,7 @@ struct Diagnosis {
                 )
             )
         }
-        if let lag = lagGrowthFinding { findings.append(lag) }
+        if let finding = lagGrowthFinding { findings.append(finding) }
         if totals[.partitionsPaused] > 0 {
             findings.append(
                 Finding(
@@ -384,7 +384,7 @@ struct Diagnosis {
         )
     }
 
-    /// Returns the lag of all partitions. A broker may report any number, so the sum saturates.
+    /// Returns the lag of all partitions. A broker may report any number, so the sum stops at `Int64.max`.
     static func totalLagRecordCount(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
             let (total, hasOverflowed) = sum.addingReportingOverflow(max(0, reading.lagRecordCount))

@@ -72,8 +72,8 @@ extension HealthReport {
         isEveryAppRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
-        // Use only `condition`, not the published metrics. These are a moment older, so the two together could show a
-        // state that never existed.
+        // Use only `condition`, not the published metrics. The metrics are a moment older than `condition`, so both
+        // together could show a state that never existed.
         let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstBrokerContactMillisecondsMax
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
         return HealthReport(checks: [

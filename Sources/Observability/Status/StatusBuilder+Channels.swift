@@ -3,7 +3,7 @@ import Numbers
 
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// The pools with one of these:
+    /// The pools for which at least one of these is true:
     /// - Audiences have channels, or should have them.
     /// - APNs lists any channel.
     /// - This worker has created a channel, or has had an error with channels.
@@ -49,7 +49,7 @@ extension StatusBuilder {
                 ] + registryCells(status.lastRegistryReading) + [
                     status.lastFailure.map { .words($0.reason).styled(.attention) } ?? .none,
                     .duration(
-                        milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.readAtWallMilliseconds) }
+                        milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.failedAtWallMilliseconds) }
                     ),
                 ]
             },

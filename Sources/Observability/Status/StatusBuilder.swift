@@ -208,7 +208,7 @@ struct StatusBuilder {
         )
     }
 
-    /// The commands on the deferred topic. They are not in progress, so no lane counts them.
+    /// The table's last row: the commands on the deferred topic. They are not in progress, so no lane counts them.
     private var deferredRow: [StatusCell] {
         let count = totals[.deferredWaiting]
         var meaning = "their return from the deferred topic"
@@ -293,12 +293,13 @@ struct StatusBuilder {
             ],
             rows: labels.pools.enumerated()
                 .map { index, pool in
-                    let isOpen = totals[.breakerOpen, index] != 0
+                    let isBreakerOpen = totals[.breakerOpen, index] != 0
                     let connections = ConnectionPhase.allCases.map {
                         StatusCell.count(totals[.apnsConnections, index, Int($0.rawValue)])
                     }
                     return [
-                        .words(pool.app), .words(pool.environment), .yesOrNo(isOpen).styled(isOpen ? .broken : .plain),
+                        .words(pool.app), .words(pool.environment),
+                        .yesOrNo(isBreakerOpen).styled(isBreakerOpen ? .broken : .plain),
                     ] + connections + [
                         .count(totals[.apnsStreamsMax, index]), .count(totals[.pushesInFlight, index]),
                         .count(totals[.pushesWaiting, index]),

@@ -40,7 +40,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration. The JSON value is in seconds.
+    /// Returns a duration; ``none`` for nil. The JSON value is in seconds.
     static func duration(microseconds: Int64?) -> StatusCell {
         guard let microseconds else { return .none }
         return StatusCell(
@@ -49,7 +49,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration. The JSON value is in seconds.
+    /// Returns a duration; ``none`` for nil. The JSON value is in seconds.
     static func duration(milliseconds: Int64?) -> StatusCell {
         duration(
             microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }
@@ -57,7 +57,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a share: in the text in per cent, in JSON from 0 to 1.
+    /// Returns a share: in the text in per cent, in JSON from 0 to 1. Returns ``none`` for nil.
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(

@@ -18,7 +18,7 @@ package enum CollectorHeaders {
     /// Returns the headers in the file as lines for the head of a request, each with its line end.
     package static func readLines(path: String) throws(SecretFileError) -> String {
         let text = try SecretFile.readText(path, bytesMax: bytesMax)
-        var head = ""
+        var headerLines = ""
         var count = 0
         // Split by scalars, because Swift treats CR LF as one character.
         let lines = text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false)
@@ -29,12 +29,12 @@ package enum CollectorHeaders {
             if let fault = headerFault(about: line) {
                 throw SecretFileError(path: path, reason: "line \(number + 1) \(fault)")
             }
-            head += "\(line)\r\n"
+            headerLines += "\(line)\r\n"
         }
         guard count <= headersMax else {
             throw SecretFileError(path: path, reason: "holds more than \(headersMax) headers")
         }
-        return head
+        return headerLines
     }
 
     private static func headerFault(about line: Substring) -> String? {

@@ -22,7 +22,8 @@ struct CollectorRequest: Sendable {
     /// Signalled to cancel the request; see `HTTPClient`.
     var cancellationWakeup: Wakeup
 
-    /// Sends the body, and returns the status of the response. Blocks until the response has arrived.
+    /// Sends the body, and returns the status of the response. Blocks until the response has arrived or the request has
+    /// failed.
     func post(_ body: [UInt8]) throws(Failure) -> Int {
         var client = HTTPClient(
             address: HTTPAddress(server: address.server, path: address.path),

@@ -42,7 +42,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var finishedAtWallMilliseconds: Int64
 
     /// - Parameters:
-    ///   - trace: the trace that came with the record, or that begins here.
+    ///   - trace: the trace that came with the record, or that begins at this worker.
     ///   - seed: the lane's seed for span ids. With the same seed, a repeated result gets the same span ids.
     public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtWallMilliseconds: Int64) {
         // Only the first result of a record can be the root of the trace. A registration has further results: those of
@@ -73,7 +73,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// Makes the report of a command to an audience after the command's fan-out.
     ///
-    /// - Parameter admittedAtWallMilliseconds: UNIX milliseconds.
+    /// - Parameter admittedAtWallMilliseconds: when the command was admitted, UNIX milliseconds.
     public init(
         fannedOut trace: RecordTrace,
         _ view: RecordView,
@@ -133,7 +133,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         return trace.context.child(spanIdentifier: deriveSpanIdentifier(seed ^ trace.context.spanIdentifier, number))
     }
 
-    /// Returns the id of one of the record's child spans, which are numbered: `admit` is 1.
+    /// Returns the id of one of the record's child spans. `SpanEncoder` numbers them: `admit` is 1, `send` is 2.
     func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.spanIdentifier, number) }
 
     /// Returns a span id that depends only on the two numbers. It is never 0, because a span id of zeros is invalid

@@ -5,7 +5,8 @@ import Glibc
 import LiveActivity
 import Numbers
 
-/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. Each of them has up to three spans:
+/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. Each ``FinishedTrace`` has up to
+/// three spans:
 ///
 /// - `consume <topic>`, kind consumer: from the record's receipt until the lane produced its result, or finished it
 ///   without a result. The result names this span as its parent.
@@ -28,7 +29,7 @@ package struct SpanEncoder: Sendable {
     var groupIdentifier: String
     /// The apps' bundle ids, by index.
     var apps: [String]
-    /// The name of this process, for example the pod's name.
+    /// The name of the machine or pod on which this process runs. Traces tell the workers apart by it.
     var instance: String
 
     package init(_ configuration: WorkerConfiguration) {
@@ -37,9 +38,9 @@ package struct SpanEncoder: Sendable {
         fanoutTopic = configuration.kafka.topics.fanout
         groupIdentifier = configuration.kafka.groupId
         apps = configuration.apps.map(\.bundleId)
-        var name = [CChar](repeating: 0, count: 256)
-        gethostname(&name, name.count - 1)
-        instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        var hostName = [CChar](repeating: 0, count: 256)
+        gethostname(&hostName, hostName.count - 1)
+        instance = hostName.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 
     /// Returns the traces as the JSON body of a request to the collector (OTLP).

@@ -27,15 +27,15 @@ package struct TraceCollector: Sendable {
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let pollInterval = Duration.seconds(1)
-    /// The maximum number of finished traces in one request. Each has at most three spans.
+    /// The maximum number of finished traces in one request. Each trace has at most three spans.
     static let tracesPerRequestMax = 512
     /// The maximum number of requests in one poll, so that a poll ends even if lanes fill their rings faster than
     /// requests empty them.
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// How long the exporter begins requests for the remaining traces after the lanes have ended, and also the time
-    /// limit of each of these requests. The time is short, because the worker's end waits for them.
+    /// After the lanes have ended, the exporter begins requests for the remaining traces only during this time. Each of
+    /// these requests has the same time limit. The time is short, because the worker's end waits for the requests.
     static let remainingTracesTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -45,7 +45,7 @@ package actor TraceExporter {
     private let log: SharedLimitedLog
     private let cancellationWakeup: Wakeup
     /// The requests run on this queue, because they block their thread.
-    private let queue = DispatchQueue(label: "causeway.traces")
+    private let requestQueue = DispatchQueue(label: "causeway.traces")
     /// The batch that the collector has not taken yet, and how often it was sent.
     private var waitingBatch: (traces: [FinishedTrace], attemptCount: Int)?
     /// The index of the first ring that the next batch takes traces from. Each batch begins with another ring, so that
@@ -173,7 +173,7 @@ package actor TraceExporter {
             cancellationWakeup: cancellationWakeup
         )
         let statusOrFailure = await withCheckedContinuation { continuation in
-            queue.async { [encoder] in
+            requestQueue.async { [encoder] in
                 continuation.resume(
                     returning: Result { () throws(CollectorRequest.Failure) in
                         try request.post(try Self.encode(traces, encoder))

@@ -31,8 +31,8 @@ package struct OutcomeReference: Sendable {
             """
             No token is registered, or APNs says that the token is dead. The newest state, or the start, waits for \
             the next registration, and then has another result. It has no other result if no token registers, or if \
-            a newer command replaces it. A start also has none if Redis loses it, or if it expires and gives up its \
-            place to another start (`heldStartsFull`).
+            a newer command replaces it. A start also has no other result if Redis loses it, or if it expires and \
+            gives up its place to another start (`heldStartsFull`).
             """
         case .ended: "The activity has ended, so nothing can change it."
         case .expired: "The command expired or became too old before APNs accepted it."

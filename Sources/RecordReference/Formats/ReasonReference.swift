@@ -150,8 +150,8 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "unexpected reply of the audience script",
             "`failed`",
-            "As above.",
-            "As above."
+            "Causeway does not know this reply of the Redis script.",
+            "Check whether other programs write to this Redis. If not, report this as a defect of Causeway."
         ),
         ReasonReference(
             "Redis refused the admission",

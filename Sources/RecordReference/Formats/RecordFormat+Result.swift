@@ -119,9 +119,16 @@ extension RecordFormat {
                 RecordField(
                     "broadcasts",
                     ResultFields.outcomeCounts,
-                    "How many broadcasts of the command had each outcome. Absent if the audience has no channel."
+                    """
+                    How many broadcasts of the command had each outcome. Absent if there was no broadcast: for a \
+                    start, and if the audience has no channel.
+                    """
                 ),
-                RecordField("channel", .choice(["none"]), "The audience should have a channel, but had none in time."),
+                RecordField(
+                    "channel",
+                    .choice(["none"]),
+                    "The audience should have a channel, but had none in time, in one environment or in both."
+                ),
                 RecordField(
                     "channelReason",
                     .choice(ChannelAbsence.allCases.map(\.name.description)),

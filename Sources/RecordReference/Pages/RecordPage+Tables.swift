@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The tables of outcomes, reasons and faults.
+/// The tables of outcomes, reasons and faults, and the lists of traps and of rules that the schemas cannot express.
 extension RecordPage {
     static let outcomesSection =
         "## Outcomes\n\n" + makeOutcomeTable(Outcome.allCases.map { OutcomeReference($0) })

@@ -1,7 +1,8 @@
 import Reactor
 
-/// A Redis cluster: a connection to each primary, and the map from hash slots to primaries. MOVED changes the owner of
-/// its hash slot at once, and starts a look-up of all hash slots. ASK redirects only the next call with the same key.
+/// A Redis cluster: a connection to each primary, and the map from hash slots to primaries. The error MOVED changes the
+/// owner of its hash slot at once, and starts a look-up of all hash slots. The error ASK redirects only the next call
+/// with the same key.
 ///
 /// The look-up is repeated while a hash slot has no server, or while a server with hash slots cannot be reached, so
 /// that the cluster finds the replica that replaces a lost server. Once there is a map, a look-up begins at most once a

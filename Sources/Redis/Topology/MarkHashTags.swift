@@ -7,7 +7,7 @@ struct MarkHashTags {
     /// Of this many neighbouring hash slots (a block), one has a hash tag, and only this one can have marks. A primary
     /// with few hash slots may have no marks. Then the worker does not notice when this primary loses its data.
     static let hashSlotsPerBlock = 128
-    /// One for each block.
+    /// The number of hash tags in a cluster: one for each block.
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerBlock
 
     /// The hash tags, in the order of their hash slots.
@@ -21,13 +21,13 @@ struct MarkHashTags {
     /// trying several hundred texts, because a text's hash slot is a checksum of the text and cannot be chosen.
     static let forCluster: MarkHashTags = {
         var hashTagsByBlockNumber: [Int: (text: String, hashSlot: Int)] = [:]
-        var number = 0
+        var candidateNumber = 0
         while hashTagsByBlockNumber.count < hashTagCount {
-            let text = "causeway/mark/\(number)"
+            let text = "causeway/mark/\(candidateNumber)"
             let hashSlot = Array(text.utf8).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
             let blockNumber = hashSlot / hashSlotsPerBlock
             if hashTagsByBlockNumber[blockNumber] == nil { hashTagsByBlockNumber[blockNumber] = (text, hashSlot) }
-            number += 1
+            candidateNumber += 1
         }
         return MarkHashTags(hashTagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
     }()

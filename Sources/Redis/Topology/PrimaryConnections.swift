@@ -4,7 +4,7 @@ import Reactor
 ///
 /// Each call runs the object's own event loop, and blocks its thread until the replies arrive. The call gets errors
 /// instead of replies in three cases:
-/// - The servers are silent for the configured deadline.
+/// - The servers are silent for ``RedisConfiguration/replyDeadlineMilliseconds``.
 /// - One step of the call takes `blockedMillisecondsMax`.
 /// - `isCancelled` returns true. By default, this means that the task is cancelled.
 ///
@@ -123,7 +123,7 @@ final class PrimaryConnections {
         return map
     }
 
-    /// Closes the connections to all servers but these.
+    /// Closes the connections to all servers except those at `locations`.
     private func closeConnections(except locations: [RedisURL.Location]) {
         for (location, connection) in connections where !locations.contains(location) {
             connection.close()

@@ -137,8 +137,8 @@ public final class PrimaryMarks {
                     }
                 let replies = connections.sendWithoutRedirection(commands)
                 for (index, reply) in zip(range, replies) where !Self.isOK(reply) { isWritten[index] = false }
-                // The primary does not reply, or the task is cancelled. Write no further copies: in a cluster there are
-                // up to 128, and each could wait as long for its reply.
+                // The primary does not reply, or the task is cancelled. Write no further copies: in a cluster a mark
+                // has up to 128, and each write could wait as long for its reply.
                 guard replies.allSatisfy(Self.hasReply) else {
                     for index in start..<marks.count { isWritten[index] = false }
                     return isWritten

@@ -11,7 +11,7 @@ struct Redirection: Equatable {
     /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or ASK.
     ///
     /// - Parameter replyingServer: the server that sent the error. If the error has no host, or `?`, because the
-    ///   cluster does not know its own addresses, the new location has the host of this server.
+    ///   cluster does not know its own addresses, `location` has the host of this server.
     init?(error text: UnsafeRawBufferPointer, from replyingServer: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }

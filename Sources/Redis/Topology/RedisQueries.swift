@@ -119,7 +119,7 @@ public final class RedisQueries {
     /// Reads a server's clock, in UNIX milliseconds. The scripts use the same clock.
     ///
     /// - Parameter key: the server of this key is asked; nil for any primary.
-    public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
+    public func readServerWallMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
         try Self.parseTime(send([(key: key ?? [], command: [Array("TIME".utf8)])])[0])
     }
 
@@ -127,7 +127,7 @@ public final class RedisQueries {
     /// not reply or refuses to say the time.
     ///
     /// - Throws: if the primaries cannot be found.
-    public func primaryTimesMilliseconds() throws(RedisError) -> [Int64] {
+    public func readPrimaryWallMilliseconds() throws(RedisError) -> [Int64] {
         let primaries = try connections.findPrimaries()
         var times: [Int64] = []
         for result in connections.send(primaries.map { ($0, [Array("TIME".utf8)]) }) {

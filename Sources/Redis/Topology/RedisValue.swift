@@ -118,16 +118,17 @@ private struct PartialValue {
 
     mutating func takeCompleteValue() -> RedisValue? {
         var position = 0
-        let completeValue = value(at: &position)
+        let completeValue = buildValue(at: &position)
         let isComplete = position == parts.count
         parts = []
         byteCount = 0
         return isComplete ? completeValue : nil
     }
 
-    /// Builds the value that begins at `position`. The recursion is bounded, because `appendArray` refuses a reply with
-    /// more than ``RedisValueReader/nestedArraysMax`` arrays within each other.
-    private func value(at position: inout Int) -> RedisValue? {
+    /// Builds the value that begins at `position`, and moves `position` to its end. Nil if the parts end before the
+    /// value is complete. The recursion is bounded, because `appendArray` refuses a reply with more than
+    /// ``RedisValueReader/nestedArraysMax`` arrays within each other.
+    private func buildValue(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
         let part = parts[position]
         position += 1
@@ -137,14 +138,15 @@ private struct PartialValue {
         }
         var elements: [RedisValue] = []
         for _ in 0..<count {
-            guard let element = value(at: &position) else { return nil }
+            guard let element = buildValue(at: &position) else { return nil }
             elements.append(element)
         }
         return .array(elements)
     }
 }
 
-// hiredis calls these functions for each part of a reply. Null, after a limit is exceeded, makes the parser fail.
+// hiredis calls these functions for each part of a reply. If a limit is exceeded, the function returns nil, and the
+// parser fails.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,
@@ -167,7 +169,7 @@ private func appendString(
 private func appendArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
     var outerArrayCount = 0
     var outerArray = task?.pointee.parent
-    // The parser has refused every reply that is nested more deeply, so this loop ends soon.
+    // `PartialValue` refuses an array that is nested too deeply, and the parser then fails. So this loop ends soon.
     while let array = outerArray {
         outerArrayCount += 1
         outerArray = array.pointee.parent

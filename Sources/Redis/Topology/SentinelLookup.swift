@@ -60,14 +60,14 @@ final class SentinelLookup {
     private func sendCommand(
         _ url: RedisURL,
         _ command: [String],
-        _ handle: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
+        _ handleReply: @escaping (SentinelLookup, Result<RedisValue, RedisError>) -> Void
     ) {
         let connection = CommandConnection(loop: loop, url: url, configuration: configuration)
         self.connection = connection
         connection.send(command) { [weak self] reply in
             guard let self, completion != nil else { return }
             connection.close()
-            handle(self, reply)
+            handleReply(self, reply)
         }
     }
 

@@ -4,8 +4,8 @@ import CausewayConfiguration
 import CausewayWorker
 import Foundation
 
-/// Loads a configuration for a command. Prints each fault as a line on standard error, and then ends the program with
-/// exit code 78.
+/// Loads a configuration for a command. If it has faults, prints each as a line on standard error, and throws exit code
+/// 78, which ends the program.
 ///
 /// Without `requiresFiles`, files that the configuration names may be missing. A command that needs such a file fails
 /// when it reads the file.

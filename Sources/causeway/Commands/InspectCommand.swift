@@ -141,7 +141,7 @@ struct InspectCommand: ParsableCommand {
     ) throws {
         let key = app.activityKey(activity)
         let value = try queries.readStrings([key])[0]
-        let nowMilliseconds = try queries.serverTimeMilliseconds(for: key)
+        let nowMilliseconds = try queries.readServerWallMilliseconds(for: key)
         let resultSection =
             results == 0
             ? nil : ResultSection(of: activity, app: app.bundleId, resultsMax: results, kafka: kafka)
@@ -178,7 +178,7 @@ struct InspectCommand: ParsableCommand {
             app: app,
             device: device,
             policy: app.policyOrDefault(named: nil),
-            nowMilliseconds: try queries.serverTimeMilliseconds(for: key)
+            nowMilliseconds: try queries.readServerWallMilliseconds(for: key)
         )
         print(json ? [report.json.oneLineJSON] : report.lines())
     }
@@ -200,7 +200,7 @@ struct InspectCommand: ParsableCommand {
             app: app,
             audience: audience,
             resultsMax: results,
-            nowMilliseconds: try queries.serverTimeMilliseconds(for: audienceKeys.audienceKey)
+            nowMilliseconds: try queries.readServerWallMilliseconds(for: audienceKeys.audienceKey)
         )
         print(json ? [report.json.oneLineJSON] : report.lines())
     }
@@ -208,7 +208,7 @@ struct InspectCommand: ParsableCommand {
     private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
         let policy = app.policyOrDefault(named: nil)
         let scan = try queries.scanKeys(match: app.activityKeyPattern, keysMax: AppOverview.activitiesMax)
-        let nowMilliseconds = try queries.serverTimeMilliseconds()
+        let nowMilliseconds = try queries.readServerWallMilliseconds()
         var overview = AppOverview()
         for start in stride(from: 0, to: scan.keys.count, by: AppOverview.activitiesPerBatch) {
             let keys = Array(scan.keys[start..<min(start + AppOverview.activitiesPerBatch, scan.keys.count)])

@@ -86,7 +86,7 @@ struct ReplaySendCommand: ParsableCommand {
         run.reportWarnings(sender?.redisWarnings ?? [])
         if let failure {
             run.report(failure)
-            // The replay has sent nothing, so print no report.
+            // Without a sender, the replay has sent nothing, so print no report.
             guard sender != nil else { throw ExitCode.failure }
         }
         let members = sender.map { ["sent": $0.json] } ?? [:]

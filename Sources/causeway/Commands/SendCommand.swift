@@ -110,8 +110,8 @@ struct SendCommand: ParsableCommand {
         guard tally.failedCount == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
-    /// How long Kafka may take to acknowledge a record. A user waits for this, so the time is shorter than a worker's
-    /// default. The configuration and `--property` can change it.
+    /// How long Kafka may take to acknowledge a record. It is shorter than a worker's 120 s (`KafkaProperties`),
+    /// because a user waits. The configuration and `--property` can change it.
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
 
     /// Sends the records of the files, each once. With `--count`, sends this number of records instead. If the files

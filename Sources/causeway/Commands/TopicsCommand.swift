@@ -107,7 +107,7 @@ struct TopicsCommand: ParsableCommand {
         return "\(topic.name) partitions=\(topic.partitionCount) replication-factor=\(copies) \(settings)"
     }
 
-    /// Creates the topics that the brokers do not have.
+    /// Creates the topics that the brokers do not have, and prints a line about each topic.
     ///
     /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {

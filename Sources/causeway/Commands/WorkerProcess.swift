@@ -54,7 +54,7 @@ struct WorkerProcess: Equatable {
     static func reachableHost(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
     /// Reads an address as the kernel writes it, for example `0100007F:2508`. Both parts are hexadecimal: the IP
-    /// address in 32-bit words of the machine's byte order, and the port.
+    /// address in 32-bit words of the machine's byte order, and the port. Returns nil if the text has another form.
     static func parseKernelAddress(_ text: Substring) -> (host: String, port: UInt16)? {
         let parts = text.split(separator: ":")
         guard parts.count == 2, let port = UInt16(parts[1], radix: 16), [8, 32].contains(parts[0].count) else {

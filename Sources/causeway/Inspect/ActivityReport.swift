@@ -45,7 +45,7 @@ struct ActivityReport {
         /// How many times the spacing is doubled at present, because APNs responded with 429. The number falls again
         /// with time.
         var spacingDoublingCount: Int
-        /// When the next push may be sent; nil: at once.
+        /// When the next push may be sent; nil if it may be sent at once.
         var nextPushAtMilliseconds: Int64?
     }
 

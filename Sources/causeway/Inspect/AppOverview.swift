@@ -20,7 +20,8 @@ struct AppOverview {
     private(set) var outOfBudgetActivityCount = 0
     /// Activities whose value in Redis has an unknown form, for example because another program wrote it.
     private(set) var unreadableActivityCount = 0
-    /// The activities that have spent the most of their budget. Among equals, the one with the latest push comes first.
+    /// At most ``busiestActivitiesMax`` activities: those that have spent the most of their budget. If two have spent
+    /// the same, the one with the later push comes first. An activity without a push is left out.
     private(set) var busiestActivities: [ActivityReport] = []
 
     mutating func add(_ report: ActivityReport) {

@@ -45,7 +45,7 @@ struct AudienceCensus {
         pagesMax: Int? = AudienceCensus.pagesMax,
         _ queries: RedisQueries
     ) throws {
-        let nowMilliseconds = try queries.serverTimeMilliseconds(for: audienceKeys.audienceKey)
+        let nowMilliseconds = try queries.readServerWallMilliseconds(for: audienceKeys.audienceKey)
         let directories = try queries.readStrings(
             (0..<MemberLocation.segmentCount).map { audienceKeys.directoryKey(segment: UInt8($0)) }
         )
@@ -59,7 +59,7 @@ struct AudienceCensus {
         }
         pageCount = pageKeys.count
         if let pagesMax, pageKeys.count > pagesMax {
-            // Take every n-th page, so that each segment keeps the same share of its pages.
+            // Take pages at equal distances in the list, so that each segment keeps the same share of its pages.
             pageKeys = (0..<pagesMax).map { pageKeys[$0 * pageKeys.count / pagesMax] }
         }
         let memberReferences = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)

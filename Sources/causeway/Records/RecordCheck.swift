@@ -40,7 +40,8 @@ struct RecordCheck {
     /// Once a record has this many faults, the search for further ones ends, because each costs another decoding.
     private static let faultsMax = 32
 
-    /// Checks all records of a file, and reports each fault as `file:line: message`.
+    /// Checks all records of a file, and reports each fault as `file:line: message`. Also adds to
+    /// ``droppedFieldsRemarks``. Throws an error if the file cannot be read.
     mutating func check(_ file: InputFile, kind: Kind, report: (String) -> Void) throws {
         try file.forEachRecord { record in
             recordCount += 1
@@ -54,7 +55,8 @@ struct RecordCheck {
     }
 
     /// Returns the faults of a record. A decoder stops at the first fault, so this method repairs each fault in a copy
-    /// and decodes again. It stops after ``faultsMax`` faults, or at a fault that cannot be repaired.
+    /// and decodes again. It stops after ``faultsMax`` faults, or at a fault that cannot be repaired. If a repair has
+    /// replaced the event, faults that depend on the event are left out.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var foundFaults: [(line: Int, message: String, dependsOnEvent: Bool)] = []
@@ -137,8 +139,8 @@ struct RecordCheck {
         record.lineNumber + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
 
-    /// Checks what a decoder does not: the names of the app and the policy, the time, and the app's contract. Returns
-    /// the decoder's fault as a failure if the record cannot be decoded.
+    /// Checks what a decoder does not: the names of the app and the policy, the time, and the app's contract. Returns a
+    /// failure instead if the record cannot be decoded, or if its body stays too large without the policy's fields.
     private func faultsBeyondDecoding(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,
@@ -167,7 +169,7 @@ struct RecordCheck {
             case .registration:
                 app = try Registration.decode(bytes).app
             }
-            // A worker compares the bytes of `app` as they are in JSON.
+            // A worker does not resolve escapes in `app`, so it does not know an app with escapes.
             if app.isEscaped { messages.append((Int(app.range.offset), "app: must be written without escapes")) }
             guard let configuredNames else { return .success(messages) }
             let name = app.text(in: bytes)

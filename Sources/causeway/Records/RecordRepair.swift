@@ -1,19 +1,20 @@
 import LiveActivity
 
-/// Repairs the first fault of a record in a copy, so that a check can find the next fault. The repaired copy is never
-/// sent.
+/// Repairs the faults of a record in a copy, one after the other, so that ``RecordCheck`` can find the next fault.
+/// ``TimestampUpdater`` uses a repair to remove a second `sequence`, and only this repaired copy is sent.
 struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields to which a repair has given a value, because they had none or a faulty one.
     private(set) var repairedFields: Set<Field> = []
-    /// The insertions, oldest first: the place and the length of each inserted text. The place counts earlier
-    /// insertions, but not later ones.
+    /// The offset and the length of each inserted text, oldest insertion first. The offset is a place in the record
+    /// with all earlier insertions and without the later ones.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 
     init(_ record: [UInt8]) { bytes = record }
 
-    /// Converts an offset in the repaired record to the offset in the original record.
+    /// Converts an offset in the repaired record to the offset in the original record. An offset in an inserted text
+    /// becomes the place of the insertion.
     func originalOffset(_ offset: Int) -> Int {
         insertions.reversed()
             .reduce(offset) { result, insertion in

@@ -10,9 +10,10 @@ struct TimestampUpdater {
     private var lastCommandAtMicroseconds: Int64 = 0
 
     /// Returns the command with the current time as `aps.timestamp`. The command's `sequence` becomes the microseconds
-    /// within the second, so the command is newer than all earlier ones.
+    /// within the second, so the command is newer than all that this method has returned before.
     ///
-    /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits.
+    /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits. It
+    /// gets only the timestamp if it is not valid with a `sequence`, for example because it is then too large.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
         guard let (recordWithTimestamp, command) = Self.addTimestampIfMissing(to: record) else { return record }
         let microseconds = max(unixMicroseconds, lastCommandAtMicroseconds + 1)
@@ -29,8 +30,8 @@ struct TimestampUpdater {
         var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // If the record already had a sequence, it now has two, which is a fault. Then remove the old one, which is the
-        // second one.
+        // If the record already had a sequence, it now has two, and decoding fails. Then remove the old sequence, which
+        // comes second.
         guard case .failure(let fault) = Self.decode(recordWithSequence) else { return recordWithSequence }
         var repair = RecordRepair(recordWithSequence)
         guard fault.code == .duplicateKey, fault.path.field == .sequence, repair.repair(fault) else {

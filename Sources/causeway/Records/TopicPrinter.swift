@@ -62,7 +62,7 @@ final class TopicPrinter: ConsumerHandler {
             self.consumer = nil
         }
         var deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
-        // After a failed write, `main` reports the failure.
+        // A failed write ends the loop, and `Causeway.main` reports the failure.
         while StandardStreams.outputFailure == nil, follows || !hasHadAssignment || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):

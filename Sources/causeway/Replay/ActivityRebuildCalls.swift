@@ -30,10 +30,11 @@ struct ActivityRebuildCalls {
                 restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
-            // With this flag, Redis admits the command even if Redis keeps the alert of an older one; otherwise it
-            // would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
+            // With this flag, Redis admits the command even if Redis keeps the alert of an older one. Without the flag,
+            // Redis would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
-            // If this command brings the activity's first token, the eight hours begin at the time of this record.
+            // If this command brings the activity's first token, the eight hours of updates begin at the time of its
+            // record.
             admission.isReread = true
             let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
             return (admission, heldCommand, command.hasAlert)
@@ -41,8 +42,8 @@ struct ActivityRebuildCalls {
         guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // No content has the digest 0. So after this call, Redis takes no next state for unchanged, and a worker sends
-        // it. `alert` tells Redis that the command's alert and all older ones have rung.
+        // No content has the digest 0. So after this call, Redis does not find the next state unchanged, and a worker
+        // sends it. `alert` tells Redis that the command's alert and all older alerts have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,

@@ -12,8 +12,8 @@ struct AudienceRebuildCalls {
     let redisKey: [UInt8]
     private let version: Version
 
-    /// The digest in the admissions of a rebuild. No content has it, so no worker writes it. Redis does not take the
-    /// audience's next state for unchanged, and a worker sends it.
+    /// The digest in the admissions of a rebuild. No content has this digest, so no worker writes it. For the same
+    /// reason, Redis does not find the audience's next state unchanged, and a worker sends it.
     private static let digest: UInt64 = 0
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
@@ -44,10 +44,10 @@ struct AudienceRebuildCalls {
         self.redisKey = redisKey
     }
 
-    /// Whether the rebuild must finish the command that Redis has admitted. If a worker has admitted it and not settled
-    /// it, Redis repeats to the rebuild what it replied to the worker, so the reply does not show the difference. If a
-    /// newer command has replaced the admission, the rebuild still finishes its own fan-out: otherwise this would set
-    /// the number of ranges for hours.
+    /// Whether the rebuild must finish the fan-out of its command (``makeFinishCalls(_:)``). False if a worker has
+    /// admitted the command, because workers then finish its fan-out. Only the digest in `audience` shows this: Redis
+    /// repeats to the rebuild its reply to the worker. True even if a newer command has replaced the rebuild's command,
+    /// because an unfinished fan-out would set the number of ranges of later commands for hours.
     func mustFinish(in audience: AudienceInspection) -> Bool {
         audience.admittedVersion.map { $0.version != version || $0.digest == Self.digest } ?? false
     }

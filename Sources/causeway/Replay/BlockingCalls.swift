@@ -15,7 +15,7 @@ final class BlockingCalls<Call, Reply> {
     private var inFlightCallCount = 0
     /// After a call has failed, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
-    /// Why the last failed call failed, or the last lost connection was lost; nil: neither has happened.
+    /// The reason of the latest failed call or lost connection; nil if no call has failed and no connection was lost.
     private var lastFailure: RedisError?
     private var refusal: RedisError?
 
@@ -94,7 +94,7 @@ final class BlockingCalls<Call, Reply> {
     }
 
     /// Lets a failed call be made again after a pause. If Redis refused the call for good, ``perform(_:until:issue:)``
-    /// throws.
+    /// throws. Ignores a call of an earlier batch.
     func noteFailure(tag: UInt64, _ error: RedisError) {
         guard let index = callIndex(of: tag) else { return }
         inFlightCallCount -= 1

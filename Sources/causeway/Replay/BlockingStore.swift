@@ -24,7 +24,7 @@ final class BlockingStore {
     /// The store of audiences; nil before the first call about an audience, and after `close`.
     private var audienceStore: AudienceStore?
     private var isClosed = false
-    /// What the servers warned of, each warning once. Kept after `close`.
+    /// What the servers warned of, each warning once, at most `warningsMax`. Kept after `close`.
     private(set) var warnings: [RedisWarning] = []
 
     init(configuration: RedisConfiguration) throws {
@@ -66,9 +66,9 @@ final class BlockingStore {
         }
     }
 
-    /// Makes the calls for audiences. No two calls may concern the same audience's hash in Redis (its commands and
-    /// ranges), or the same member of an audience, unless their order does not matter: Redis may carry them out in any
-    /// order.
+    /// Makes the calls for audiences. Redis may carry them out in any order. So two calls may concern the same
+    /// audience's hash in Redis (its commands and ranges), or the same member of an audience, only if their order does
+    /// not matter.
     ///
     /// If a call makes a page too long, the store shortens or splits the page afterwards. This method waits until the
     /// store has done so, but at most for ``cancelledSilenceMillisecondsMax``.

@@ -47,8 +47,8 @@ struct MembershipRebuildCalls {
         var entryCalls: [AudienceCall<[UInt8]>] = []
         var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
-            // Write an entry for each audience that the member has left. Exception: this registration joins the
-            // audience again, and is at least as new as the departure.
+            // Write an entry for each audience that the member has left. Exception: the registration of this call joins
+            // the audience again, and is at least as new as the departure.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
@@ -90,8 +90,8 @@ struct JoiningMember {
             supportsChannels = false
         case .registerDevice(_, let registration, let step, _):
             (self.registration, allowsFrequentUpdates, audienceList) = (registration, false, step.audiences)
-            if case .registerToken(_, let supports) = step {
-                supportsChannels = supports
+            if case .registerToken(_, let supportsChannels) = step {
+                self.supportsChannels = supportsChannels
             } else {
                 supportsChannels = false
             }

@@ -22,8 +22,8 @@ struct ReplayCandidate: Equatable {
 
 /// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands:
 ///
-/// - A newer update replaces an older one, and a newer end an older end: Redis admits it unless the older end was
-///   shown.
+/// - A newer update replaces an older update. A newer end replaces an older end, although Redis refuses the newer end
+///   if the older one was shown.
 /// - An end replaces any update, and no update replaces an end.
 /// - A start replaces an older state. A newer update stays beside the start; a newer end replaces the start.
 ///
@@ -110,7 +110,8 @@ struct NewestCommandTable {
         replace(&entry.start, by: start)
     }
 
-    /// Keeps an update or an end in the entry, unless a command of the entry replaces it. An end also drops the start.
+    /// Keeps an update or an end in the entry, unless the entry has the same command or one that replaces it. An end
+    /// also drops the start.
     private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let start = entry.start, state.version < start.version { return onDropped(.supersededInRange) }
         if let knownState = entry.state {
@@ -131,7 +132,7 @@ struct NewestCommandTable {
         }
     }
 
-    /// Replaces one command of an entry. If the new command has no room, keeps it without its record.
+    /// Replaces one command of an entry; nil removes it. If the new command has no room, keeps it without its record.
     private mutating func replace(_ keptCandidate: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
         usedBytes -= keptCandidate?.byteCount ?? 0
         keptCandidate = candidate

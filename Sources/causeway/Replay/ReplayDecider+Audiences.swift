@@ -76,7 +76,7 @@ extension ReplayDecider {
         )
     }
 
-    /// Returns the body of the push to a member that joins after the command.
+    /// Returns the body, without its alert, for pushes to members that join after the command. Redis stores this form.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
             let layout = PushBody.write(command, from: record, into: memory)

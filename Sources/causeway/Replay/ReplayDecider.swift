@@ -86,7 +86,8 @@ struct ReplayDecider {
         if AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) { return .startTooOld }
         let storeVerdict = activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds)
         if storeVerdict == .send { return hasToken ? .send : .tokenUnknown }
-        // Otherwise the verdict is `duplicate` or `unknown`: the start is settled, or another record may have sent it.
+        // A verdict other than `send` and `superseded` is `duplicate` or `unknown`: the start is settled, or another
+        // record may have sent it.
         return storeVerdict == .superseded ? .superseded : .duplicate
     }
 

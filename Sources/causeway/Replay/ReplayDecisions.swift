@@ -36,7 +36,7 @@ struct ReplayDecisions {
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
             let fieldsByAudience = try Self.fetchByKey(audiences.map(\.key)) { try queries.readHashes($0) }
             let valuesByActivity = try Self.fetchByKey(activities.map(\.key)) { try queries.readStrings($0) }
-            let redisNowMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
+            let redisNowMilliseconds = try queries.readServerWallMilliseconds(for: batch.first?.key)
             let decider = ReplayDecider(
                 nowMilliseconds: Clock.wallMilliseconds,
                 redisNowMilliseconds: redisNowMilliseconds,
@@ -68,8 +68,8 @@ struct ReplayDecisions {
         return (firstCandidate?.timestampMilliseconds ?? 0, firstCandidate?.partition ?? 0, firstCandidate?.offset ?? 0)
     }
 
-    /// Decides about the commands to an activity. `activity` is the activity's key in Redis, and the next argument its
-    /// value.
+    /// Decides about the commands to an activity. `activity` is the activity's key in Redis, and `value` is the value
+    /// of this key.
     private func decisions(
         on entry: NewestCommandTable.Entry,
         of activity: [UInt8],

@@ -75,14 +75,15 @@ struct ReplayReader {
 
     func close() { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
 
-    /// Leaves out the records below the committed offsets.
+    /// Leaves out the records that the workers' group has committed.
     mutating func skipCommittedRecords(_ committedOffsets: GroupCommittedOffsets) {
         partitionRanges = partitionRanges.compactMap { committedOffsets.uncommittedPart(of: $0) }
     }
 
     // MARK: - The range in offsets
 
-    /// Returns those partitions of the range that have no leader. Waits some seconds until there are none.
+    /// Returns those partitions of the range that have no leader. First waits until each has one, but at most for
+    /// ``leaderWaitMillisecondsMax``.
     private func awaitLeaders() throws(KafkaError) -> Set<Int32> {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.leaderWaitMillisecondsMax
         while true {
@@ -188,9 +189,9 @@ struct ReplayReader {
 
     // MARK: - Reading the records
 
-    /// Passes the records of the range to the caller, partition by partition.
+    /// Passes the records of the range to `body`, partition by partition, until a signal comes or `body` throws.
     ///
-    /// - Returns: the unread ranges, if the reading was interrupted.
+    /// - Returns: the ranges that were not read because of a signal; empty if all were read.
     func read(
         _ interruption: Interruption,
         _ progress: inout ReplayProgressBar,
@@ -224,7 +225,8 @@ struct ReplayReader {
     }
 
     /// Passes the records of one partition to `body`, until `body` returns false or a signal comes. If the partition
-    /// loses its leader, waits until it has one again, and reads on.
+    /// loses its leader, waits until it has one again, and reads on. Throws an error if no record comes for
+    /// ``silenceMillisecondsMax`` although the partition has a leader.
     ///
     /// - Returns: the first offset that was not read; nil if the whole range was read.
     private func readRecords(
@@ -253,7 +255,8 @@ struct ReplayReader {
             guard let unreadOffset = stoppedAtOffset, !isStopped, interruption.pendingSignal == nil else {
                 return stoppedAtOffset
             }
-            // No record has come for some time. If some came before, the wait for a leader begins again.
+            // No record has come for some time. If records came since the last wait for a leader, the next wait may
+            // last the whole time again.
             if unreadOffset > nextOffset { leaderDeadlineMilliseconds = nil }
             nextOffset = unreadOffset
             let deadlineMilliseconds =

@@ -34,7 +34,8 @@ extension ReplayRebuilder {
         try write(newAudienceCalls)
     }
 
-    /// Makes the calls, but leaves a command that a worker has admitted since the replay read Redis to this worker.
+    /// Makes the calls. If a worker has admitted a command after the replay read Redis, leaves the command to the
+    /// workers. Without a store, only counts the audiences.
     mutating func write(_ audienceCalls: [AudienceRebuildCalls]) throws {
         guard let store else { return count(.audiencesWritten, audienceCalls.count) }
         guard !audienceCalls.isEmpty else { return }

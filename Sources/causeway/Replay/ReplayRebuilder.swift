@@ -64,7 +64,8 @@ struct ReplayRebuilder {
 
     // MARK: - Rebuilding from registrations
 
-    /// Collects the calls for one record of the registrations topic.
+    /// Collects the call for one record of the registrations topic, or the calls for a tombstone. Only counts a record
+    /// that is invalid or too old. If the batch is full, makes its calls first.
     mutating func collectRegistration(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
@@ -79,7 +80,9 @@ struct ReplayRebuilder {
             return tally.count(.registrationsInvalid)
         }
         let hasTimestamp = recordTimestampMilliseconds >= 0
-        registration.limitTimes(toLeadOver: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds)
+        registration.limitTimes(
+            ofRecordWrittenAtMilliseconds: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds
+        )
         let writtenAtWallMilliseconds = max(registration.registeredAtMilliseconds, recordTimestampMilliseconds)
         guard
             let call = registrationCall(
@@ -138,7 +141,7 @@ struct ReplayRebuilder {
                     tokenRegistration(activity.token),
                     allowsFrequentUpdates: activity.allowsFrequentUpdates,
                     shownVersion: activity.shownVersion,
-                    // 0: Redis keeps the alerts that it holds, because workers may still have to send them.
+                    // With 0, Redis keeps the alerts that it holds, because workers may still have to send them.
                     source: .reread(
                         alertsReleasedUntilMilliseconds: 0,
                         writtenAtMilliseconds: writtenAtWallMilliseconds
@@ -167,7 +170,7 @@ struct ReplayRebuilder {
 
     /// Collects the calls for a tombstone. Its key is the id of an activity or a device, or names an attributes type of
     /// a device (`DeviceRegistrationKey`), and does not name the app. So there are up to three calls for each app that
-    /// the options include; none for an activity if the tombstone is too old for one.
+    /// the options include. A call is left out if the tombstone is older than a token of its kind can be (`AgeRules`).
     private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
         throws
     {
@@ -355,7 +358,7 @@ struct ReplayRebuilder {
         _ missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
         guard let first = missingStates.first else { return }
-        let nowWallMilliseconds = try queries.serverTimeMilliseconds(for: first.activity)
+        let nowWallMilliseconds = try queries.readServerWallMilliseconds(for: first.activity)
         for (calls, inspection, activity) in missingStates {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
             if case .registered(var registration, let writtenAtWallMilliseconds)? = registrationsByActivity[activity] {
@@ -373,7 +376,7 @@ struct ReplayRebuilder {
     private mutating func admit(_ rebuildCalls: [ActivityRebuildCalls], _ store: BlockingStore) throws {
         var followUpCalls: [StoreCall<[UInt8]>] = []
         for (calls, reply) in zip(rebuildCalls, try perform(rebuildCalls.map(\.admissionCall), on: store)) {
-            // Never nil: an admission gets only these verdicts.
+            // The conversion never fails: `AdmissionVerdict` has all verdicts that an admission can get.
             let counter = AdmissionVerdict(reply.verdict)?.forReplay.counter ?? .statesKnown
             if counter == .statesWritten { followUpCalls.append(calls.settlementCall) }
             if counter == .statesHeld { followUpCalls.append(calls.holdCall) }

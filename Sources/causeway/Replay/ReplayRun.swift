@@ -22,7 +22,8 @@ struct ReplayRun {
     private(set) var table: NewestCommandTable
     /// The ranges of partitions that an interruption left unread.
     private(set) var unreadRanges: [ReplayReader.PartitionRange] = []
-    /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
+    /// Whether some registrations or some commands in the deferred or fan-out topic were not read, or some activities
+    /// or audiences were not looked up in Redis.
     private(set) var isInterrupted = false
     /// Whether the range names offsets or partitions that the topic does not have, or a partition has no leader.
     private(set) var hasRangeFaults = false
@@ -48,7 +49,7 @@ struct ReplayRun {
 
     var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.wasFull }
 
-    /// Reads the range into the table.
+    /// Reads the range into ``table``, counts its records in ``tally``, and notes which parts could not be read.
     mutating func read(_ range: ReplayRange) throws {
         let reader = try interruption.withSignalsUnhandled {
             try ReplayReader(
@@ -144,7 +145,7 @@ struct ReplayRun {
         progress.erase()
     }
 
-    /// Reads the registrations topic from its first record on.
+    /// Reads the registrations topic from its first record on, until its end or a signal.
     mutating func readRegistrations(_ body: (borrowing Message) throws -> Void) throws {
         let reader = try interruption.withSignalsUnhandled {
             try ReplayReader(
@@ -234,7 +235,7 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// Prints a line with all that is known about a record that a worker would refuse.
+    /// With `--verbose`, prints a line about a record that a worker would refuse.
     private func printLine(invalid message: borrowing Message, code: String) {
         guard options.verbose else { return }
         let source = "\(topic)/\(message.partition)/\(message.offset)"
@@ -281,7 +282,8 @@ struct ReplayRun {
         report("stopped while reading; not read: \(unreadRanges.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
-    /// Runs code in which Kafka or Redis may fail, or a value in Redis may have an unknown form.
+    /// Runs code in which Kafka or Redis may fail, or a value in Redis may have an unknown form. Rethrows any other
+    /// error.
     ///
     /// - Parameter configuration: gives the address of Kafka, which Kafka's errors do not contain.
     /// - Returns: the failure as text; nil if the code succeeded.

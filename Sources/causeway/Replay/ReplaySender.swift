@@ -15,8 +15,8 @@ import enum CausewayRecords.JSONValue
 /// (``StoreCall/Operation/reopen(version:)``), so that Redis admits its version again. If the replay is killed before
 /// it writes the copy, Redis treats the command as under way until a newer state comes.
 struct ReplaySender {
-    /// How long Kafka may take to acknowledge a record. A user waits for this, so the time is shorter than a worker's
-    /// default. The configuration can change it.
+    /// How long Kafka may take to acknowledge a record. It is shorter than a worker's 120 s (`KafkaProperties`),
+    /// because a user waits. The configuration can change it.
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let stopFlushTimeoutMilliseconds: Int64 = 2_000
@@ -59,8 +59,8 @@ struct ReplaySender {
 
     /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: the decision's verdict. Another verdict if, since the decision, a worker has admitted this command or
-    ///   a newer one. Nil if the sending ended before the command was written.
+    /// - Returns: the decision's verdict, or another verdict if a worker has admitted this command or a newer one since
+    ///   the decision. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForRateLimit(until: isCancelled), tally.failedCount < Self.failuresMax else {
             isStopped = true

@@ -120,7 +120,7 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        core.commandCount == 0 && core.recordCount == 0 && core.roundCount == 0
+        core.commandCount == 0 && core.fanoutRecordCount == 0 && core.roundCount == 0
             && core.membershipChangeCount == 0
             && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.indexInCore) > 0 }
             && activityStoreCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty

@@ -131,7 +131,7 @@ extension Simulation {
     private func release(_ partition: Int, of worker: SimulatedWorker, _ indexInCore: UInt32, isForced: Bool) {
         guard workers.contains(where: { $0 === worker }) else { return }
         if isForced { hadForcedMove = true }
-        if let progress = worker.core.progress(indexInCore),
+        if let progress = worker.core.composeProgress(indexInCore),
             progress.committableOffset >= committedProgress[partition].committableOffset
         {
             committedProgress[partition] = progress

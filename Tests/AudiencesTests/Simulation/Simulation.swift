@@ -195,7 +195,7 @@ final class Simulation {
 
     private var pendingWork: String {
         workers.map { worker in
-            "worker \(worker.number): \(worker.core.commandCount) commands, \(worker.core.recordCount) records, "
+            "worker \(worker.number): \(worker.core.commandCount) commands, \(worker.core.fanoutRecordCount) records, "
                 + "\(worker.core.roundCount) rounds, \(worker.core.parkedMemberCount) parked, \(worker.pushes.count) pushes, "
                 + "\(worker.storeCalls.count) calls, \(worker.outgoingRecords.count) outgoing records"
         }
@@ -390,7 +390,7 @@ final class Simulation {
 
     private func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.assignments {
-            guard let progress = worker.core.progress(entry.indexInCore),
+            guard let progress = worker.core.composeProgress(entry.indexInCore),
                 progress.committableOffset >= committedProgress[partition].committableOffset
             else { continue }
             committedProgress[partition] = progress

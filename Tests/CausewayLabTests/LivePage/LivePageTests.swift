@@ -31,31 +31,31 @@ struct LivePageTests {
     }
 
     @Test func `Actions on the worker and actions at APNs are taken separately`() {
-        let pageState = LivePageState()
-        #expect(!pageState.press(.killWorker), "nothing is allowed at first")
-        pageState.setAllowedActions([.killWorker, .cutConnections])
-        #expect(pageState.press(.killWorker) && pageState.press(.cutConnections))
-        #expect(!pageState.press(.takeRedisAway))
-        #expect(pageState.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
-        #expect(pageState.takeSteps(nowMilliseconds: 0) == [])
-        #expect(pageState.takeStepsAtAPNs(nowMilliseconds: 0) == [.begin(.cutConnections)])
+        let pageMailbox = LivePageMailbox()
+        #expect(!pageMailbox.press(.killWorker), "nothing is allowed at first")
+        pageMailbox.setAllowedActions([.killWorker, .cutConnections])
+        #expect(pageMailbox.press(.killWorker) && pageMailbox.press(.cutConnections))
+        #expect(!pageMailbox.press(.takeRedisAway))
+        #expect(pageMailbox.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
+        #expect(pageMailbox.takeSteps(nowMilliseconds: 0) == [])
+        #expect(pageMailbox.takeStepsAtAPNs(nowMilliseconds: 0) == [.begin(.cutConnections)])
     }
 
     @Test func `The number of presses is limited`() {
-        let pageState = LivePageState()
-        pageState.setAllowedActions([.killWorker])
-        for _ in 0..<LivePageState.waitingPressesMax { #expect(pageState.press(.killWorker)) }
-        #expect(!pageState.press(.killWorker))
+        let pageMailbox = LivePageMailbox()
+        pageMailbox.setAllowedActions([.killWorker])
+        for _ in 0..<LivePageMailbox.waitingPressesMax { #expect(pageMailbox.press(.killWorker)) }
+        #expect(!pageMailbox.press(.killWorker))
     }
 
     @Test func `Redis returns by itself`() {
-        let pageState = LivePageState()
-        pageState.setAllowedActions([.takeRedisAway])
-        #expect(pageState.press(.takeRedisAway))
-        #expect(pageState.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
-        pageState.setAllowedActions([])
-        #expect(pageState.takeSteps(nowMilliseconds: 10_004) == [])
-        #expect(pageState.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
+        let pageMailbox = LivePageMailbox()
+        pageMailbox.setAllowedActions([.takeRedisAway])
+        #expect(pageMailbox.press(.takeRedisAway))
+        #expect(pageMailbox.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
+        pageMailbox.setAllowedActions([])
+        #expect(pageMailbox.takeSteps(nowMilliseconds: 10_004) == [])
+        #expect(pageMailbox.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
     }
 
     @Test func `Commands without a result after the time limit are late`() {
@@ -159,17 +159,17 @@ struct LivePageTests {
     }
 
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
-        let pageState = LivePageState()
-        #expect(SimulatorPage.updateAllowedActions(on: pageState, nil) == nil)
-        #expect(pageState.allowedActions == [.respondWith503, .cutConnections, .blackHole])
-        #expect(pageState.remarks[.killWorker] == "disabled: --worker-pid is missing")
-        #expect(pageState.remarks[.takeRedisAway] == "disabled: the simulator did not start your Redis")
+        let pageMailbox = LivePageMailbox()
+        #expect(SimulatorPage.updateAllowedActions(on: pageMailbox, nil) == nil)
+        #expect(pageMailbox.allowedActions == [.respondWith503, .cutConnections, .blackHole])
+        #expect(pageMailbox.remarks[.killWorker] == "disabled: --worker-pid is missing")
+        #expect(pageMailbox.remarks[.takeRedisAway] == "disabled: the simulator did not start your Redis")
         let directory = try TemporaryDirectory()
-        #expect(SimulatorPage.updateAllowedActions(on: pageState, WorkerLocator(directory.path("worker.pid"))) == nil)
-        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
+        #expect(SimulatorPage.updateAllowedActions(on: pageMailbox, WorkerLocator(directory.path("worker.pid"))) == nil)
+        #expect(pageMailbox.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
         try directory.write("soon\n", to: "worker.pid")
-        _ = SimulatorPage.updateAllowedActions(on: pageState, WorkerLocator(directory.path("worker.pid")))
-        #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
+        _ = SimulatorPage.updateAllowedActions(on: pageMailbox, WorkerLocator(directory.path("worker.pid")))
+        #expect(pageMailbox.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
     }
 
     @Test func `No other program is taken for a worker`() {

@@ -34,16 +34,16 @@ struct ClockCorrectionTests {
     @Test(arguments: [-1_800_000, -660_000, -1_001, 1_001, 360_000, 1_800_000] as [Int64])
     func `A difference of more than a second, up to half an hour, is corrected`(milliseconds: Int64) {
         let correction = makeCorrection(serversAheadMilliseconds: [milliseconds])
-        #expect(correction.milliseconds == milliseconds && correction.differenceMilliseconds == milliseconds)
+        #expect(correction.addedMilliseconds == milliseconds && correction.differenceMilliseconds == milliseconds)
         #expect(correction.isClockWrong == (abs(milliseconds) > 60_000))
     }
 
     @Test(arguments: [-1_000, 0, 1_000] as [Int64])
     func `A difference of at most a second changes nothing`(milliseconds: Int64) {
-        #expect(makeCorrection(serversAheadMilliseconds: [milliseconds]).milliseconds == 0)
+        #expect(makeCorrection(serversAheadMilliseconds: [milliseconds]).addedMilliseconds == 0)
         let corrected = makeCorrection(serversAheadMilliseconds: [360_000])
         let correctedAgain = makeCorrection(after: corrected, serversAheadMilliseconds: [360_000 + milliseconds])
-        #expect(correctedAgain.milliseconds == 360_000)
+        #expect(correctedAgain.addedMilliseconds == 360_000)
     }
 
     /// Nobody knows which of the two clocks is wrong.
@@ -51,14 +51,14 @@ struct ClockCorrectionTests {
     func `A difference of more than half an hour is only reported`(milliseconds: Int64) {
         let corrected = makeCorrection(serversAheadMilliseconds: [360_000])
         let correction = makeCorrection(after: corrected, serversAheadMilliseconds: [milliseconds])
-        #expect(correction.milliseconds == 0)
+        #expect(correction.addedMilliseconds == 0)
         #expect(correction.isClockWrong && correction.differenceMilliseconds == milliseconds)
     }
 
     @Test func `A clock that is repaired is no longer corrected`() {
         let corrected = makeCorrection(serversAheadMilliseconds: [-600_000])
         let repaired = makeCorrection(after: corrected, serversAheadMilliseconds: [40])
-        #expect(repaired.milliseconds == 0 && !repaired.isClockWrong)
+        #expect(repaired.addedMilliseconds == 0 && !repaired.isClockWrong)
     }
 
     /// The corrected time must stay right until the next reading, which may be hours later if Redis is away.
@@ -72,13 +72,13 @@ struct ClockCorrectionTests {
             serversAheadMilliseconds: [-180_000],
             machineSetForwardByMilliseconds: -180_000
         )
-        #expect(better.bootOffsetMilliseconds == offset && better.milliseconds == -180_000)
+        #expect(better.bootOffsetMilliseconds == offset && better.addedMilliseconds == -180_000)
         let right = makeCorrection(
             after: better,
             serversAheadMilliseconds: [0],
             machineSetForwardByMilliseconds: -360_000
         )
-        #expect(right.bootOffsetMilliseconds == nil && right.milliseconds == 0)
+        #expect(right.bootOffsetMilliseconds == nil && right.addedMilliseconds == 0)
     }
 
     /// If all workers used Redis' time, all of them would refuse the newest commands for good.
@@ -94,7 +94,7 @@ struct ClockCorrectionTests {
                 #expect(correction.bootOffsetMilliseconds == agreed.bootOffsetMilliseconds)
             }
             let repaired = makeCorrection(after: setBackStill, serversAheadMilliseconds: [0])
-            #expect(!repaired.isServerClockSetBack && repaired.milliseconds == 0)
+            #expect(!repaired.isServerClockSetBack && repaired.addedMilliseconds == 0)
         }
     }
 
@@ -107,13 +107,13 @@ struct ClockCorrectionTests {
             serversAheadMilliseconds: [-420_000],
             machineSetForwardByMilliseconds: 90_000
         )
-        #expect(setForward.isServerClockSetBack && setForward.milliseconds == 0)
+        #expect(setForward.isServerClockSetBack && setForward.addedMilliseconds == 0)
     }
 
     @Test func `Workers follow a clock of Redis that was set back and agrees with their own`() {
         let ahead = makeCorrection(serversAheadMilliseconds: [40_000])
         let setBack = makeCorrection(after: ahead, serversAheadMilliseconds: [-25_000])
-        #expect(!setBack.isServerClockSetBack && setBack.milliseconds == -25_000)
+        #expect(!setBack.isServerClockSetBack && setBack.addedMilliseconds == -25_000)
     }
 
     @Test func `The machine's clock is the wrong one if it was set, drifts, or stopped in a pause`() {
@@ -123,21 +123,21 @@ struct ClockCorrectionTests {
             serversAheadMilliseconds: [-600_000],
             machineSetForwardByMilliseconds: 600_000
         )
-        #expect(setForward.milliseconds == -600_000 && !setForward.isServerClockSetBack)
+        #expect(setForward.addedMilliseconds == -600_000 && !setForward.isServerClockSetBack)
         var drifting = agreed
         for seconds in Int64(1)...400 {
             drifting = makeCorrection(after: drifting, serversAheadMilliseconds: [-1_000 * seconds])
         }
-        #expect(abs(drifting.milliseconds + 400_000) <= 1_000 && !drifting.isServerClockSetBack)
+        #expect(abs(drifting.addedMilliseconds + 400_000) <= 1_000 && !drifting.isServerClockSetBack)
         // A paused virtual machine.
         let paused = makeCorrection(after: agreed, serversAheadMilliseconds: [600_000])
-        #expect(paused.milliseconds == 600_000)
+        #expect(paused.addedMilliseconds == 600_000)
     }
 
     @Test func `A slow reading, or one without a reply, does not count`() {
         #expect(!makeCorrection(serversAheadMilliseconds: []).hasReading)
         let corrected = makeCorrection(serversAheadMilliseconds: [360_000], durationMilliseconds: 2_001)
-        #expect(corrected.milliseconds == 360_000 && corrected.hasReading)
+        #expect(corrected.addedMilliseconds == 360_000 && corrected.hasReading)
         let unchanged = makeCorrection(after: corrected, serversAheadMilliseconds: [0], durationMilliseconds: 2_002)
         #expect(unchanged == corrected)
     }
@@ -147,6 +147,6 @@ struct ClockCorrectionTests {
             as [([Int64], Int64)]
     )
     func `One wrong server of a cluster changes little`(servers: [Int64], expected: Int64) {
-        #expect(makeCorrection(serversAheadMilliseconds: servers).milliseconds == expected)
+        #expect(makeCorrection(serversAheadMilliseconds: servers).addedMilliseconds == expected)
     }
 }

@@ -14,7 +14,7 @@ extension CoreHarness {
         return core
     }
 
-    func takePoolRecovery() -> Bool { delivery.takePoolRecovery(now: now) }
+    func takeDuePoolRecoveryReport() -> Bool { delivery.takeDuePoolRecoveryReport(now: now) }
 
     /// Lets time pass in steps of at most 100 ms, as for a lane, which reads the clock at every iteration.
     func elapseInSteps(_ milliseconds: Int64) {

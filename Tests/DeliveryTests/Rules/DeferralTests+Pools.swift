@@ -46,11 +46,11 @@ extension DeferralTests {
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let hasRecoveredEarly = core.takePoolRecovery()
+        let hasRecoveredEarly = core.takeDuePoolRecoveryReport()
         core.elapseInSteps(9_000)
         // Of the 19 pushes with this expiration, one was accepted.
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 18)
-        let hasRecovered = core.takePoolRecovery()
+        let hasRecovered = core.takeDuePoolRecoveryReport()
         #expect(!hasRecoveredEarly && hasRecovered)
     }
 
@@ -80,7 +80,7 @@ extension DeferralTests {
         #expect(core.deferrals.count == 20, "the response comes shortly before the pushes are deferred")
         core.elapseInSteps(1_000)
         #expect(core.deferrals.count == 39, "20 of the activities x, and 19 of y")
-        let hasRecovered = core.takePoolRecovery()
+        let hasRecovered = core.takeDuePoolRecoveryReport()
         #expect(!hasRecovered)
     }
 
@@ -101,9 +101,9 @@ extension DeferralTests {
     @Test func `A connection of an idle blocked pool lets deferred commands be read at once`() throws {
         let core = try Self.makeCoreWithSlowPool()
         core.delivery.poolConnected(Self.sandbox)
-        var recoveries = [core.takePoolRecovery()]
+        var recoveries = [core.takeDuePoolRecoveryReport()]
         core.delivery.poolConnected(Self.production)
-        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        recoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         #expect(recoveries == [false, true, false])
     }
 
@@ -111,11 +111,11 @@ extension DeferralTests {
     @Test func `Responses are reported soon after a connection, but not soon after other responses`() throws {
         let core = try CoreHarness.withBlockedPool()
         core.delivery.poolConnected(Self.production)
-        var recoveries = [core.takePoolRecovery()]
+        var recoveries = [core.takeDuePoolRecoveryReport()]
         core.elapseInSteps(6_000)
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        recoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         #expect(recoveries == [true, true, false])
         core.acknowledgeAll()
         core.elapseInSteps(2_000)
@@ -125,25 +125,25 @@ extension DeferralTests {
         #expect(core.deferrals.count == 2, "the pool is blocked again")
         core.receive(.update(1, of: "d"))
         core.admitAndRespond()
-        recoveries = [core.takePoolRecovery()]
+        recoveries = [core.takeDuePoolRecoveryReport()]
         core.elapseInSteps(Self.delayMilliseconds - 2_000 - Self.overdueMilliseconds)
-        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        recoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         #expect(recoveries == [false, true, false])
     }
 
     @Test func `A connection soon after a report is reported later, not forgotten`() throws {
         let core = try CoreHarness.withBlockedPool()
         core.delivery.poolConnected(Self.production)
-        let hasRecovered = core.takePoolRecovery()
+        let hasRecovered = core.takeDuePoolRecoveryReport()
         let nextReportAtMilliseconds = core.now.monotonicMilliseconds + Self.delayMilliseconds
         core.elapseInSteps(6_000)
         core.delivery.poolConnected(Self.production)
-        var laterRecoveries = [core.takePoolRecovery()]
+        var laterRecoveries = [core.takeDuePoolRecoveryReport()]
         #expect(try #require(core.nextDueMilliseconds) <= nextReportAtMilliseconds)
         core.elapseInSteps(Self.delayMilliseconds - 6_000 - 1)
-        laterRecoveries.append(core.takePoolRecovery())
+        laterRecoveries.append(core.takeDuePoolRecoveryReport())
         core.elapse(1)
-        laterRecoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        laterRecoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         #expect(hasRecovered && laterRecoveries == [false, false, true, false])
     }
 
@@ -152,7 +152,7 @@ extension DeferralTests {
         core.receive(.update(1, of: "b"))
         core.reply(.send)
         core.delivery.poolConnected(Self.production)
-        let hasRecovered = core.takePoolRecovery()
+        let hasRecovered = core.takeDuePoolRecoveryReport()
         #expect(!hasRecovered)
     }
 
@@ -169,10 +169,10 @@ extension DeferralTests {
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let hasRecoveredEarly = core.takePoolRecovery()
+        let hasRecoveredEarly = core.takeDuePoolRecoveryReport()
         core.elapseInSteps((second - 18) * 1_000 + 8_500)
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 19)
-        let hasRecovered = core.takePoolRecovery()
+        let hasRecovered = core.takeDuePoolRecoveryReport()
         #expect(!hasRecoveredEarly && hasRecovered)
     }
 

@@ -78,14 +78,14 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let core = try CoreHarness.withBlockedPool()
-        var recoveries = [core.takePoolRecovery()]
+        var recoveries = [core.takeDuePoolRecoveryReport()]
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        recoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         core.elapseInSteps(2_000)
         core.receive(.update(2, of: "b"))
         core.admitAndRespond()
-        recoveries.append(core.takePoolRecovery())
+        recoveries.append(core.takeDuePoolRecoveryReport())
         #expect(recoveries == [false, true, false, false])
     }
 

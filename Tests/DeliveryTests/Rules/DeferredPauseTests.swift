@@ -140,6 +140,56 @@ import Testing
         #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
     }
 
+    // MARK: - After a takeover
+
+    /// Returns a core that has just been assigned the partitions of another worker, and has read the end of a lifetime.
+    /// Redis has permitted the end.
+    private func coreAfterTakeover(deferredLogEnd: Int64?) -> CoreHarness {
+        let core = makeCore()
+        core.delivery.awaitDeferredBacklog(core.deferredPartition, from: 0, now: core.now)
+        if let deferredLogEnd { core.delivery.noteDeferredLogEnd(core.deferredPartition, deferredLogEnd) }
+        core.receive(CommandText.end(9, id: Self.lifetimeEnd))
+        core.reply(.retry)
+        return core
+    }
+
+    /// The previous owner died after it had deferred the state, and before the end was sent.
+    @Test func `After a takeover, the end of a lifetime waits for a state that the previous owner deferred`() throws {
+        var deferredState = try coreAfterRefusal().deferrals[0]
+        deferredState.deferral.pauseEndWallMilliseconds = 0
+        let core = coreAfterTakeover(deferredLogEnd: 1)
+        #expect(core.outstandingCalls == [])
+        core.elapse(1_000)
+        core.reply(.retry)
+        #expect(core.outstandingCalls == [])
+        core.receive(deferredState)
+        core.admitAndRespond()
+        #expect(core.outcomes == ["u1 accepted"])
+        core.acknowledgeAll()
+        core.elapse(1_000)
+        core.reply(.retry)
+        #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
+    }
+
+    @Test func `After a takeover, the end of a lifetime does not wait if nothing is deferred`() {
+        let core = coreAfterTakeover(deferredLogEnd: 0)
+        #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
+    }
+
+    /// The lane cannot read the partition, or its log's end is not known.
+    @Test(arguments: [nil, 5])
+    func `After a takeover, the end of a lifetime waits only until all deferred states are due`(logEnd: Int64?) {
+        let core = coreAfterTakeover(deferredLogEnd: logEnd)
+        for _ in 0..<34 {
+            core.elapse(1_000)
+            core.reply(.retry)
+            #expect(core.outstandingCalls == [])
+        }
+        core.elapse(1_000)
+        core.reply(.retry)
+        #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
+    }
+
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
         let core = makeCore()
         core.receive(.start(1))

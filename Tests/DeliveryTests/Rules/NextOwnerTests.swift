@@ -22,7 +22,7 @@ import Testing
         core.beginRevoking(core.commandsPartition)
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
-        let committedProgress = core.delivery.progress(core.commandsPartition)
+        let committedProgress = core.delivery.composeProgress(core.commandsPartition)
         var progress = try #require(committedProgress)
         spoil(&progress.metadata)
         core.release(core.commandsPartition)
@@ -112,7 +112,7 @@ import Testing
         core.reply(.registered, held: .update(1))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
-        let progress = core.delivery.progress(core.registrationsPartition)
+        let progress = core.delivery.composeProgress(core.registrationsPartition)
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
@@ -124,14 +124,14 @@ import Testing
         core.receive(.update(1, of: "b"), .update(1, beside: token), .update(2))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 superseded"])
-        let progress = core.delivery.progress(core.commandsPartition)
+        let progress = core.delivery.composeProgress(core.commandsPartition)
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
     @Test func `A partition whose new owner has read no record has nothing to commit`() throws {
         let core = coreWithAlertSettledAboveWaitingRecord()
         #expect(try passToNextOwner(core) == 1)
-        let progress = core.delivery.progress(core.commandsPartition)
+        let progress = core.delivery.composeProgress(core.commandsPartition)
         #expect(progress == nil)
     }
 }

@@ -6,7 +6,7 @@ import Testing
 /// nothing. They get a second result only if they are sent or held this time. (R25)
 @Suite struct RereadTests {
     /// Returns a core that reads offsets 0 and 1 of the commands and of the registrations again.
-    private func makeRereadingCore() -> CoreHarness {
+    func makeRereadingCore() -> CoreHarness {
         let core = CoreHarness()
         core.reread(below: 2)
         return core
@@ -48,7 +48,7 @@ import Testing
         previousCore.receive(.update(1), .update(2, of: "b"))
         previousCore.reply(.duplicate, toNewest: true)
         previousCore.acknowledgeAll()
-        let committedProgress = previousCore.delivery.progress(previousCore.commandsPartition)
+        let committedProgress = previousCore.delivery.composeProgress(previousCore.commandsPartition)
         let progress = try #require(committedProgress)
         #expect(progress.committableOffset == 0)
         let core = CoreHarness()
@@ -65,7 +65,7 @@ import Testing
         let core = CoreHarness()
         core.reread(below: 1, metadata: SettledOffsetsText.encode([2..<4], above: 1))
         func namedOffsets() throws -> (ranges: [Range<Int64>]?, areAllSettled: Bool) {
-            let newestProgress = core.delivery.progress(core.commandsPartition)
+            let newestProgress = core.delivery.composeProgress(core.commandsPartition)
             let progress = try #require(newestProgress)
             let ranges = progress.metadata.withUnsafeBytes {
                 SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
@@ -313,81 +313,5 @@ import Testing
     private static func makeCarrier(_ second: Int64, ofAlert alertSecond: Int64) -> String {
         let alertTimestamp = CoreHarness.startSeconds + alertSecond
         return .alert(second, beside: #""alertTimestamp":\#(alertTimestamp),"alertSequence":0,"#)
-    }
-
-    // MARK: - Reading ahead
-
-    /// Redis may have lost the versions of all three states, so it would let each be sent.
-    @Test func `Of the states of an activity that are read again, only the newest is sent`() {
-        let core = CoreHarness()
-        core.reread(below: 3)
-        for (second, unreadCount) in [(1, 2), (2, 1)] as [(Int64, Int64)] {
-            core.receiveOne(.update(second), partition: core.commandsPartition)
-            core.noteLag(unreadCount)
-            core.endBatch()
-            core.elapse(5_000)
-            #expect(core.outstandingCalls == [], "a newer state is still unread")
-        }
-        core.receiveOne(.update(3), partition: core.commandsPartition)
-        core.noteLag(0)
-        core.endBatch()
-        #expect(core.outstandingCalls == ["admit u3"])
-        core.admitAndRespond()
-        core.acknowledgeAll()
-        #expect(core.outcomes == ["u3 accepted"] && core.committableOffset == 3)
-    }
-
-    /// Offsets 0 and 1 were settled before. A lag of 1 record counts as nearly caught up.
-    @Test func `Behind the last reread record, a lane reads ahead no longer than usual`() {
-        let core = makeRereadingCore()
-        for (second, unreadCount) in [(1, 2), (2, 1)] as [(Int64, Int64)] {
-            core.receiveOne(.update(second), partition: core.commandsPartition)
-            core.noteLag(unreadCount)
-            core.endBatch()
-        }
-        core.elapse(1_999)
-        #expect(core.outstandingCalls == [], "the last unread record may replace u2")
-        core.elapse(1)
-        #expect(core.outstandingCalls == ["admit u2"])
-        core.receiveOne(.update(1, of: "b"), partition: core.commandsPartition)
-        core.noteLag(1)
-        core.endBatch()
-        #expect(core.outstandingCalls == ["admit u2", "admit b.u1"])
-    }
-
-    /// For example, the leader of the partition is lost while the partition is read again.
-    @Test func `A rereading that makes no progress delays the lane only once`() {
-        let core = CoreHarness { $0.reloadable.readAheadMillisecondsMax = 5_000 }
-        let otherPartition = core.assign(.commands, number: 1)
-        core.reread(below: 3)
-        core.receiveOne(.update(1), partition: core.commandsPartition)
-        core.noteLag(2)
-        core.receive(.update(1, of: "b"), partition: otherPartition)
-        core.elapse(4_999)
-        #expect(core.outstandingCalls == [])
-        core.elapse(1)
-        #expect(core.outstandingCalls.count == 2)
-        core.noteLag(2)
-        core.elapse(1)
-        core.receive(.update(1, of: "c"), partition: otherPartition)
-        #expect(core.outstandingCalls.last == "admit c.u1")
-    }
-
-    /// At the last settled offsets are transaction markers, which no reader gets.
-    @Test func `A rereading ends with the log`() {
-        let core = CoreHarness()
-        core.reread(below: 3)
-        core.receiveOne(.update(1), partition: core.commandsPartition)
-        core.noteLag(0)
-        core.endBatch()
-        #expect(core.outstandingCalls == ["admit u1"])
-    }
-
-    @Test func `Reread records do not count as a backlog that needs no results`() {
-        let core = CoreHarness { $0.supersededResults = .countedWhenBehind }
-        core.reread(below: 1)
-        core.noteLag(3)
-        core.receive(.update(1), .update(2), .update(3))
-        #expect(core.outcomes == ["u2 superseded"] && core.outstandingCalls == [])
     }
 }

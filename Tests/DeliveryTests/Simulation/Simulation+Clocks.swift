@@ -21,6 +21,6 @@ extension Simulation {
                 serverMilliseconds: [now + Int64(randomCopy.number(0...durationMilliseconds))]
             )
         )
-        return skewMilliseconds + correction.milliseconds
+        return skewMilliseconds + correction.addedMilliseconds
     }
 }

@@ -53,7 +53,7 @@ extension Simulation {
 
     /// When a worker's pool accepts pushes again, makes the deferred commands of its partitions due at once.
     func readDeferredEarly(_ worker: SimulatedWorker) {
-        guard worker.delivery.takePoolRecovery(now: worker.moment(now)) else { return }
+        guard worker.delivery.takeDuePoolRecoveryReport(now: worker.moment(now)) else { return }
         for partition in worker.positions.keys where partition.holdsDeferredCommands {
             log.makeAllDeferredDue(of: partition, now: now)
         }

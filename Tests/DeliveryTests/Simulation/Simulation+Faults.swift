@@ -76,6 +76,10 @@ extension Simulation {
                 logEndOffset: Int64(log.records[partition]?.count ?? 0)
             )
         }
+        if topic == .deferred {
+            worker.delivery.awaitDeferredBacklog(indexInCore, from: commit.offset, now: worker.moment(now))
+            worker.delivery.noteDeferredLogEnd(indexInCore, Int64(log.records[partition]?.count ?? 0))
+        }
         if skippedCount == nil { violations.append("the metadata of a commit of \(partition) was refused") }
         worker.positions[partition] = .init(indexInCore: indexInCore, nextOffset: commit.offset)
         noteAssignment(of: partition, to: worker, from: commit.offset)
@@ -171,7 +175,8 @@ extension Simulation {
 
     func commit(_ worker: SimulatedWorker) {
         for (partition, position) in worker.positions {
-            guard let progress = worker.delivery.progress(position.indexInCore), mayCommit(partition, of: worker) else {
+            guard let progress = worker.delivery.composeProgress(position.indexInCore), mayCommit(partition, of: worker)
+            else {
                 continue
             }
             let previousCommit = log.commits[partition] ?? SimulatedLog.Commit()

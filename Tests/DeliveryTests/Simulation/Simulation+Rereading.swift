@@ -28,7 +28,7 @@ struct SimulatedRereading {
     /// What the group had committed for each partition at its assignment.
     var committedOffsets: [SimulatedLog.Partition: CommittedOffset] = [:]
     /// What each partition's lane last reported, if it may be committed.
-    var reportedProgress: [SimulatedLog.Partition: PartitionProgress] = [:]
+    var storedProgress: [SimulatedLog.Partition: PartitionProgress] = [:]
     /// The partitions' states as the Kafka thread last published them. A poll may use a state that has changed since.
     var publishedStatuses: [PartitionRereadingStatus] = []
     var checkedAssignmentNumbers: Set<UInt32> = []
@@ -64,7 +64,7 @@ extension Simulation {
         worker.rereading.startOffsets[partition] = offset
         worker.rereading.committedOffsets[partition] = log.commits[partition]
             .map { CommittedOffset(offset: $0.offset, metadata: $0.metadata) }
-        worker.rereading.reportedProgress[partition] = nil
+        worker.rereading.storedProgress[partition] = nil
     }
 
     func noteRelease(of partition: SimulatedLog.Partition, by worker: SimulatedWorker) {
@@ -89,7 +89,7 @@ extension Simulation {
         guard let position = worker.positions[partition],
             let entry = worker.rereading.assignments[partition.topicPartition]
         else { return false }
-        let progress = worker.delivery.progress(position.indexInCore)
+        let progress = worker.delivery.composeProgress(position.indexInCore)
         let isBeingRevoked = position.nextOffset == .max
         let report = PartitionReport(
             topic: Int32(partition.topic),
@@ -99,7 +99,7 @@ extension Simulation {
             isDrained: isBeingRevoked && worker.delivery.isDrained(position.indexInCore)
         )
         let isCommittable = worker.rereading.assignments.applyAndPermitCommit(report, of: progress)
-        if isCommittable, let progress { worker.rereading.reportedProgress[partition] = progress }
+        if isCommittable, let progress { worker.rereading.storedProgress[partition] = progress }
         return isCommittable
     }
 
@@ -114,7 +114,7 @@ extension Simulation {
     private func findKnownProgress(of partition: SimulatedLog.Partition, _ worker: SimulatedWorker)
         -> PartitionProgress?
     {
-        worker.rereading.reportedProgress[partition]
+        worker.rereading.storedProgress[partition]
             ?? log.commits[partition]
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
     }

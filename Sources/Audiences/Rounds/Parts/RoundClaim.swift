@@ -7,9 +7,9 @@ struct RoundClaim: BitwiseCopyable {
     /// its loss is counted as the first. The count stops at `pauseDoublingsMax` + 1, because the pause before the next
     /// claim is then the longest.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited until the store has all members again. At `memberWaitsMax` the round
-    /// waits no more, because perhaps the store has lost nothing: after each failed attempt to connect, the store
-    /// counts as one that may lack members.
+    /// How many times the round has waited until the store has all members again; the table says which waits count. At
+    /// `memberWaitsMax` the round waits no more, because perhaps the store has lost nothing: after each failed attempt
+    /// to connect, the store counts as one that may lack members.
     ///
     /// | event | count |
     /// | --- | --- |
@@ -23,9 +23,9 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before it. Nil for
-    /// the round's first claim. The store may have granted the claim later, because the round may also have waited for
-    /// members. Then `consecutiveLossCount` may begin again too early, which does no harm.
+    /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before this claim.
+    /// Nil for the round's first claim. The store may have granted the claim later, because the round may also have
+    /// waited for members. Then `consecutiveLossCount` may begin at 1 again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the time at which the core found that the
     /// store has lost the round, or may lack its members. Nil: the core has not found this since the last claim.

@@ -8,7 +8,7 @@ struct RoundMembers: BitwiseCopyable {
     /// The number of refused members whose results are being recorded, plus the number of parked members that are being
     /// read again.
     var refusedOrReadAgainCount: UInt32 = 0
-    /// The first in the list of parked members; `.null`: none is parked.
+    /// The first member in the round's list of parked members; `.null`: none is parked.
     var firstParked = ParkedMemberIndex.null
     var parkedCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap (``RoundProgress``)

@@ -13,7 +13,8 @@ struct RoundPages: BitwiseCopyable {
     @CompactOptional var largestPageBytes: Int64?
 
     /// The bytes that the round's next page will probably need: one and a half times the bytes of the largest page so
-    /// far, plus 1 KiB. The pages of one round have similar lengths, because members are spread evenly over segments.
+    /// far, plus 1 KiB, but at most ``PageSlot/expectedBytesMax``. Before the first page has been read, this maximum.
+    /// The pages of one round have similar lengths, because members are spread evenly over segments.
     var nextPageExpectedBytes: Int {
         guard let largestPageBytes else { return PageSlot.expectedBytesMax }
         return min(PageSlot.expectedBytesMax, Int(largestPageBytes + largestPageBytes / 2 + 1_024))

@@ -1,7 +1,7 @@
 /// How far a round (``RoundSlot``) has come on its way through the range's members. (R28)
 ///
 /// A lap is the round's way through its range, once from the first place to the last. A position counts places over all
-/// laps: in this range of 100 places, position 205 is place 5 in the third lap. The window of a version has the
+/// laps: in a range of 100 places, position 205 is place 5 in the third lap. The window of a version has the
 /// positions at which the version reaches members. A window that begins at position 205 ends at position 305, after
 /// each member once:
 ///

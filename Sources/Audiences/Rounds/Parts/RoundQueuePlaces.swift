@@ -10,9 +10,10 @@ struct RoundQueuePlaces: BitwiseCopyable {
     var consecutivePushCount: UInt16 = 0
     var isInSendQueue = false
     /// Whether the round joins the send queue at the front. True if its turn came, but its pages or its parked members
-    /// were too old, and must be read again. At the end of the queue, the members could become too old once more.
+    /// were too old, and must be read again. From the end of the queue, the round would reach its next turn so late
+    /// that they could be too old again.
     var mustQueueAtFront = false
-    /// Whether the round is in the send queue because it was put at the front.
+    /// Whether the round was put at the front of the send queue, and has not left the queue since.
     var isQueuedAtFront = false
     var isInPageQueue = false
 }

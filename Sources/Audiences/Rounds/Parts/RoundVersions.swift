@@ -33,8 +33,8 @@ struct RoundVersions: BitwiseCopyable {
     /// While an offset is set, the round does not wait for the record of `newestAdmitted`, as
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
-    /// Whether the round was in the phase `claiming` when a record for it was last passed over (R30), from any
-    /// partition.
+    /// Whether the round was in the phase `claiming` when a record for it, from any partition, was last passed over
+    /// (R30).
     ///
     /// If so, the round does not wait for the versions of the partition's previous owner (`awaitingVersions`). The
     /// passed-over record may be of such a version, and may get room only when the round's other records have settled.

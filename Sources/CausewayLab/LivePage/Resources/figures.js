@@ -13,8 +13,8 @@ function formatDuration(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
 }
 
-// A number that counts up to its new value in the time until the next event. If the new value is lower, or if isQuiet
-// is set, it is shown at once.
+// A number that counts up to its new value within 260 ms, which is the time until the next event (250 ms) and a little
+// more. If the new value is lower, or if isQuiet is set, it is shown at once.
 class AnimatedCount {
   constructor(node) {
     this.node = node;

@@ -22,8 +22,8 @@ const teamInitials = (team) => team === "Sunrisers Hyderabad" ? "SRH"
 
 const formatCount = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-// Returns the parts of a card for any content state. Cricket and other scores have their own layouts. Of any other state, the card shows
-// one text and at most two numbers.
+// Returns the parts of a card for any content state. Cricket and other scores have their own layouts. Of any other
+// state, the card shows one text and at most two numbers.
 export function cardParts(attributes = {}, content = {}) {
   if ("batting" in content && "overs" in content) return cricketCardParts(attributes, content);
   const goals = ["homeGoals", "awayGoals"].every((name) => name in content) ? [content.homeGoals, content.awayGoals]

@@ -70,7 +70,8 @@ eventStream.onmessage = (event) => {
   update(pageEvent);
 };
 eventStream.onerror = () => {
-  // After the last event of a run, the lab closes the stream. Do not connect again, so that the page keeps showing this event.
+  // After the last event of a run, the lab closes the stream. Do not connect again, so that the page keeps showing this
+  // event.
   if (isOver) eventStream.close();
   document.body.classList.add("away");
   for (const button of buttons) button.disabled = true;

@@ -1,4 +1,5 @@
-// Draws all phones small on a canvas, around the large phones. The colour of a phone depends on the state that it shows.
+// Draws all phones small on a canvas, around the large phones. The colour of a phone depends on the state that it
+// shows.
 
 export const STATES = ["empty", "active", "stale", "ended", "gone", "offline"];
 const URGENT = 0x10;
@@ -107,7 +108,7 @@ export class PhoneGrid {
       }
       return low;
     };
-    // First finds the largest size that fits, then the widest spacing that fits, so that the last row is full.
+    // First find the largest size that fits, then the widest spacing that fits, so that the last row is full.
     const cellWidthMin = largest((cellWidth) => this.findPlaces(cellWidth, cellWidth * CELL_HEIGHT_RATIO, holes, true) >= this.count);
     this.cellHeight = cellWidthMin * CELL_HEIGHT_RATIO;
     this.cellWidth = largest((cellWidth) => cellWidth >= cellWidthMin * 1.3 ? false : this.findPlaces(cellWidth, this.cellHeight, holes, true) >= this.count);

@@ -197,7 +197,8 @@ struct OutageChecker {
 
     private mutating func reportLostAlerts(_ observations: ActivityObservations) {
         guard observations.screen != nil else { return }
-        let newestRungVersion = observations.appliedPushes.compactMap { observations.alertCommand(of: $0)?.version }
+        let newestRungAlertVersion = observations.appliedPushes
+            .compactMap { observations.alertCommand(of: $0)?.version }
             .max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
             guard isRequired(command),
@@ -205,7 +206,7 @@ struct OutageChecker {
             else {
                 continue
             }
-            if newestRungVersion.map({ $0 < command.version }) ?? true {
+            if newestRungAlertVersion.map({ $0 < command.version }) ?? true {
                 findings.losses.append("\(observations.activity): the alert of \(command.version.sequence) never rang")
             }
         }
@@ -274,8 +275,8 @@ private struct ActivityObservations {
     /// Pushes that APNs accepted or that reached the phone, ordered by time, without the ends and restarts that
     /// Causeway made because the lifetime was over.
     let acceptedPushes: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime was over. Only they have no state: every command of a case has
-    /// one.
+    /// The ends that Causeway made because the lifetime was over. They are the pushes without a state, because every
+    /// command of a case has a state.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of `lifetimeEnds`.
     let restarts: [OutageHistory.Push]

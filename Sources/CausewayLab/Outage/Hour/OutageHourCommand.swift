@@ -17,7 +17,7 @@ struct OutageHourCommand: ParsableCommand {
             Example:
               causeway-lab outage-hour --minutes 5 --rate 500
 
-            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is \
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a process failed; 64 the command line is \
             wrong.
             """
     )

@@ -19,7 +19,7 @@ enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported
     /// The held alert is now in this command's body, or is not needed because one of these is true:
-    /// - The held command has no alert, or is not valid.
+    /// - The held command has no alert, has expired, or is not valid.
     /// - The held alert is too old, or probably rang before Redis lost data (R25).
     /// - This command has an alert of its own, or carries one.
     case movedOrNotNeeded

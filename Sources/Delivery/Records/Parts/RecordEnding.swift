@@ -45,8 +45,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again. The
-    /// timetable then usually removes the life. This must not happen before the result is acknowledged. Otherwise,
-    /// after a crash, the next owner would read the command again, find no life, and report wrongly that the command
-    /// ended nothing.
+    /// timetable then usually removes the life. The report must not be made before the result is acknowledged.
+    /// Otherwise, after a crash, the next owner would read the command again, find no life, and report wrongly that the
+    /// command ended nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

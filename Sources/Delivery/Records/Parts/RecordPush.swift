@@ -2,9 +2,9 @@ import LiveActivity
 
 /// The push of a command to an activity, and APNs' response.
 struct RecordPush: BitwiseCopyable {
-    /// The priority of the push, as Redis decided it; nil until the admission.
+    /// What the admission decided about the push's priority and the budget; nil until the admission.
     var priorityDecision: PriorityDecision?
-    /// How often a push of the command was attempted. Attempts from before a deferral count too.
+    /// How often a push of the command was attempted, at most 255. Attempts from before a deferral count too.
     var attemptCount: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?

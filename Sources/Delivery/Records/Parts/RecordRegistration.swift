@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// If the token releases a held command, the slot becomes that of the command, and `audienceDigests` and `wasHeldStart`
-/// are cleared.
+/// If the token releases a held command, the slot becomes the slot of that command, and `audienceDigests` and
+/// `wasHeldStart` are cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
     var audienceDigests = BlockRange()

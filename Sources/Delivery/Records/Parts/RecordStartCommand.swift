@@ -2,11 +2,11 @@
 struct RecordStartCommand: BitwiseCopyable {
     /// A random number that no other record of the same start has, in any worker. Redis admits a start to one claim
     /// only (R16). If the reply to the admission is lost, the record asks again with the same claim, and is admitted
-    /// again. Other records of the start are not, because the start may have been sent.
+    /// again. Other records of the start are not admitted, because the start may have been sent.
     var claim: UInt64 = 0
     /// The claim that the start had when it was deferred. The lane that read the deferred record made a new claim
-    /// (`claim`), and names both to Redis, so that Redis admits the new one. Nil: the start was not deferred, or Redis
-    /// has admitted it since.
+    /// (`claim`), and names both claims to Redis, so that Redis admits the new one. Nil: the start was not deferred, or
+    /// Redis has admitted it since.
     var previousClaim: UInt64?
     /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
     var isHeld = false

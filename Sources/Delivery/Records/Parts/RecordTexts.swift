@@ -1,5 +1,5 @@
-/// The texts of a record. They are copied into the slot when the record is decoded or rejected, and stay until the slot
-/// is freed. A text that the record does not have is empty.
+/// The texts of a record. They are copied into one block when the record is decoded or rejected, and stay until the
+/// slot is freed. A text that the record does not have is empty.
 struct RecordTexts: BitwiseCopyable {
     /// The bytes of all texts, also those of `RecordRegistration`, `RecordAudienceCommand` and `RecordDeadLetter`.
     var block = Arena.Block.none

@@ -2,7 +2,7 @@ import Synchronization
 
 /// What a run and its live page share; any thread may use it. The run sets its progress and the page's data sources,
 /// and takes the button presses of visitors.
-final class LivePageState: Sendable {
+final class LivePageMailbox: Sendable {
     /// The command line of `causeway inspect`, which the page runs to show what Redis and the results topic have about
     /// an activity.
     struct InspectCommandLine: Sendable, Equatable {

@@ -1,0 +1,69 @@
+import Reactor
+
+/// Replaces a signing key: tries a new key on one connection, and after APNs has accepted the new key, retires the
+/// connections with the old key.
+extension Pool {
+    /// Whether a connection still takes pushes with a token of a key that has been replaced.
+    var hasConnectionWithOldKey: Bool {
+        let generation = tokenSource.keyGeneration
+        return connections.contains { $0.acceptsPushes && $0.usesKey(otherThan: generation) }
+    }
+
+    /// Takes the next steps in replacing a signing key, once per interval, in this order:
+    /// 1. Retires each connection whose trial of a key is obsolete (``ProviderTokenSource/isKeyTrialObsolete(_:)``).
+    /// 2. Forgets `trialToken` if its trial is obsolete. No connection was opened for this trial yet.
+    /// 3. Begins to try a new key, if possible.
+    /// 4. Retires all `unauthenticated` connections with the old key.
+    /// 5. Retires one `open` connection with the old key, if a connection with the key in use is also `open`.
+    func continueKeyReplacement() {
+        for connection in connections where connection.acceptsPushes {
+            if let token = connection.trialToken, tokenSource.isKeyTrialObsolete(token) {
+                connection.retire(.providerToken)
+            }
+        }
+        if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
+        beginKeyTrialIfPossible()
+        let generation = tokenSource.keyGeneration
+        // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test the old key's
+        // tokens, which the pool no longer needs.
+        for connection in connections
+        where connection.phase == .unauthenticated && connection.usesKey(otherThan: generation) {
+            connection.retire(.providerToken)
+        }
+        let openConnections = connections.filter { $0.phase == .open }
+        guard let oldConnection = openConnections.first(where: { $0.usesKey(otherThan: generation) }),
+            openConnections.contains(where: { !$0.usesKey(otherThan: generation) })
+        else { return }
+        oldConnection.retire(.providerToken)
+    }
+
+    /// Begins to try a new key, the candidate, with a token from the token source. Does nothing in each of these cases:
+    /// - The pool already has a `trialToken`, or the token source gives it none: for example, another pool tries the
+    ///   candidate.
+    /// - No push has ended in this interval. Perhaps the pool has no push for the trial.
+    /// - It is not certain whether APNs accepts the key in use: the breaker is closed and no connection is `open`, or
+    ///   the breaker has opened for another cause than `providerToken`.
+    ///
+    /// If APNs accepts the key in use, this key's connections keep sending during the trial. If APNs refuses the key in
+    /// use, the breaker has opened, and the pool retires this key's connections: otherwise they would get the breaker's
+    /// probes, and no push would try the candidate.
+    private func beginKeyTrialIfPossible() {
+        let isKeyInUseRefused = breaker.cause == .providerToken
+        let isKeyInUseAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
+        guard sizingInterval.endedPushCount > 0, trialToken == nil, isKeyInUseAccepted || isKeyInUseRefused else {
+            return
+        }
+        trialToken = tokenSource.beginKeyTrial(unixSeconds: loop.wallMilliseconds / 1_000)
+        guard isKeyInUseRefused, trialToken != nil else { return }
+        for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
+    }
+}
+
+extension Connection {
+    /// Whether the connection's token was signed by another key than the key in use. False while the connection tries a
+    /// candidate key (``ProviderTokenSource``), although the candidate is not in use yet.
+    fileprivate func usesKey(otherThan generation: Int) -> Bool {
+        guard let providerToken, trialToken == nil else { return false }
+        return providerToken.keyGeneration != generation
+    }
+}
