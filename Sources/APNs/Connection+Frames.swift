@@ -41,8 +41,8 @@ extension Connection {
         }
     }
 
-    /// Subtracts 1 from `allowedFrameCount`. If the count was 0, raises it to ``ConnectionLimits/framesPerSecondMax``.
-    /// Throws instead if it was raised less than a second ago: the server then floods the connection with frames.
+    /// Subtracts 1 from `allowedFrameCount`. If the count was 0, refills it (``ConnectionLimits/framesPerSecondMax``).
+    /// Throws instead if the last refill was less than a second ago: the server then floods the connection with frames.
     private func consumeFrameAllowance() throws(ConnectionFault) {
         allowedFrameCount -= 1
         guard allowedFrameCount < 0 else { return }

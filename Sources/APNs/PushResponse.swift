@@ -55,7 +55,8 @@ public struct PushResponse: ~Copyable {
         }
     }
 
-    /// Whether the response shows that APNs accepts the provider token. These responses do not show it:
+    /// Whether the response shows that APNs accepts the provider token. Besides a refusal of the token and a missing
+    /// response, these do not show it:
     /// - A 429 or 5xx: an overloaded server may respond before it checks the token.
     /// - A refusal of the topic: a key that may not send to the topic cannot be used.
     /// - A refusal of the request's form: perhaps a proxy responded, which checks no token.

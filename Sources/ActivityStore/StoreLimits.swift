@@ -6,8 +6,8 @@ public enum StoreLimits {
     /// are left for what the reply has before the record: a verdict, a time and a version.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
     /// The maximum number of starts that Redis holds for one device and attributes type, at most one for each activity:
-    /// together they have at most 1 MiB. If so many are held, the start of a further activity replaces the oldest one
-    /// that has expired. If none has expired, the new start fails at once (`heldStartsFull`).
+    /// their records together have at most 1 MiB. If so many are held, the start of a further activity replaces the
+    /// oldest one that has expired. If none has expired, the new start fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of a member's unconfirmed departures: audiences that the member left, but whose pages may
     /// still list it. With sixteen, all eight audiences of a member can change twice. A registration that would exceed

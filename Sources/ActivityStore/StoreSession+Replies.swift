@@ -101,8 +101,8 @@ extension StoreSession {
         case failure(RedisError)
         /// The reply fits its call, but a stored value in it has a form that the scripts never write.
         case malformedContent
-        /// The call cannot have this reply, so replies and calls are out of step. Later replies might go to wrong calls
-        /// too, so the connection is closed.
+        /// The call cannot have this reply, so replies and calls may be out of step. Later replies might go to wrong
+        /// calls too, so the connection is closed.
         case protocolViolation
     }
 

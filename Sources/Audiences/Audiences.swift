@@ -65,7 +65,8 @@ public struct Audiences: ~Copyable {
     /// The number of places in `parkedMembers` that are reserved and still free. A round in the phase `restoring`
     /// reserves them for the members that the partition's previous owner had parked.
     var reservedParkingPlaceCount = 0
-    /// The number of pushes in flight to members that are not parked. If such a push fails, its member may be parked.
+    /// The number of rounds' pushes in flight to members that are not parked. If such a push fails, its member may be
+    /// parked.
     var parkablePushCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
 
@@ -186,7 +187,7 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// Members that Redis lost before this time are back; members that it lost later may be missing (monotonic
+    /// Rounds do not wait for members that Redis lost before this time, but for members that it lost later (monotonic
     /// milliseconds). For example, at the value 5,000 a round whose members were lost at 4,000 continues, and a round
     /// whose members were lost at 6,000 waits for a value above 6,000. A round waits at most
     /// ``memberWaitMillisecondsMax``. The shell sets this value:

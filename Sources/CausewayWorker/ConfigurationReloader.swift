@@ -98,7 +98,7 @@ actor ConfigurationReloader {
         readAndApply()
     }
 
-    /// Notes that the configuration is rejected. Logs the errors, unless the previous rejection had the same errors.
+    /// Notes that the configuration is rejected. Logs the errors, unless a retry (`poll`) has found the same ones.
     private func reject(_ errors: String) {
         if errors != rejection?.errors { log(.configurationRejected, ["errors": "\(errors)"]) }
         rejection = (errors, 0)

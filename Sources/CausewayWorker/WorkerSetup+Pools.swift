@@ -51,7 +51,7 @@ extension WorkerSetup {
     /// many retired ones. So no app uses up the connections of another. (R22) No limit is below the default of
     /// ``ConnectionBudget``.
     ///
-    /// Exception: ``ConnectionBudget`` permits no limit above 4,096. If the pools want more, some get only one
+    /// Exception: ``ConnectionBudget`` permits no limit above 4,096. If the pools want more, some may get only one
     /// connection each: a pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int, connectionsPerPool: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()

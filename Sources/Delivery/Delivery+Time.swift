@@ -10,8 +10,8 @@ extension Delivery {
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
     /// current command. Also does the other work that is due: ends the pauses of store calls and outgoing records, ends
-    /// or resumes reading ahead, decides whether reread commands to audiences still wait, reviews the commands that
-    /// wait for pools, and deallocates unused blocks.
+    /// or resumes reading ahead, decides whether reread commands to audiences still wait, begins to watch for an outage
+    /// of Redis, reviews the commands that wait for pools, and deallocates unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPausesIfDue(now: now)

@@ -47,6 +47,7 @@ public struct Delivery: ~Copyable {
     var heldCommandFault: Fault?
     var readAhead: ReadAhead
     var storeOutageWatch = OutageWatch()
+    var lifetimeReportCounts = LifetimeReportCounts()
     /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time; `.max`:
     /// no check is planned.
     var readAheadCheckDueMilliseconds = Int64.max
@@ -95,7 +96,8 @@ public struct Delivery: ~Copyable {
     ///
     /// Raised when a call is queued and lowered when the call ends (`Delivery+Store`). For a tombstone: raised in
     /// `Delivery+Receive`, lowered in `Delivery+Settling`. `Delivery+HeldBackRegistrations` lowers it while it holds
-    /// back a call, and `Delivery+Memberships` raises it for a call that Redis had no room for.
+    /// back a call. Calls that are set aside to be repeated raise it: in `Delivery+Memberships` a call that Redis had
+    /// no room for, in `Delivery+Lifetimes` a call `checkLifetime`.
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {

@@ -198,7 +198,7 @@ extension Consumer {
     /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
     /// fetched, `watermarks` has no end, or an old one.
     ///
-    /// - Returns: the log ends of those partitions whose leader has responded.
+    /// - Returns: the log ends of those partitions whose leader has named the end.
     public func fetchLogEndOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32

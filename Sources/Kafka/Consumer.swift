@@ -61,8 +61,8 @@ public final class Consumer {
     /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether the caller must call `wakeFetching` when a full queue has room again. True before librdkafka 2.2, which
-    /// may otherwise fetch nothing for up to a second.
+    /// Whether the caller must call `wakeFetching` when a full queue has room again. True before librdkafka 2.2: these
+    /// releases may otherwise fetch nothing for up to a second.
     public let mustWakeFetching: Bool
 
     let client: OpaquePointer

@@ -38,7 +38,7 @@ public struct ApsCache: ~Copyable {
     /// the same bytes. The bytes after its closing brace are not compared, because they cannot change what the
     /// dictionary means.
     ///
-    /// - Returns: the position after the dictionary; nil if its bytes differ, so that it must be parsed.
+    /// - Returns: the position after the dictionary; nil if it must be parsed: its bytes differ, or none is remembered.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
         guard let dictionaryStart, dictionaryByteCount > 0, dictionaryByteCount <= text.count &- start,
@@ -62,7 +62,7 @@ public struct ApsCache: ~Copyable {
     }
 
     /// Gives the dictionary that was just parsed a new number (``apsDictionaryNumber``), and remembers it instead of
-    /// the previous one. If it has more than ``Limits/bodyBytesMax`` bytes, only forgets the previous one.
+    /// the previous one. If it has more than ``Limits/bodyBytesMax`` bytes, no dictionary is remembered.
     @inline(__always)
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps

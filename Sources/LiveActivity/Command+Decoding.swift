@@ -271,7 +271,7 @@ extension Command {
         }
     }
 
-    /// Throws if a command to a channel names another address too, or is a start, because APNs broadcasts no start.
+    /// Throws if a command to a channel also names another address or a token, or is a start: APNs broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: JSONMembers) throws(Fault) {
         let isOnlyAddress =

@@ -9,6 +9,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command is not needed any more, for one of these reasons:
     /// - A newer version replaced this one before APNs accepted it.
     /// - It is an end, and a newer start has begun the activity again (R13).
+    /// - It is a start, and its activity already lives without it.
     /// - It is a lifetime command (R35), and for example the producer has ended the activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the

@@ -28,8 +28,8 @@ public struct OversizeFields: Sendable, Equatable {
 
     public var isEmpty: Bool { names.isEmpty }
 
-    /// Whether a text is a field's name: at most ``nameBytesMax`` letters, digits, `_` and `-`, with single dots
-    /// between keys.
+    /// Whether a text is a field's name: letters, digits, `_` and `-`, with single dots between keys; at most
+    /// ``nameBytesMax`` bytes together.
     public static func isFieldName(_ text: String) -> Bool {
         (1...nameBytesMax).contains(text.utf8.count)
             && text.utf8.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") }

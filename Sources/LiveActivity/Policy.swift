@@ -80,7 +80,8 @@ public struct Policy: Sendable, Equatable {
         public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
         public var throttledSpacingMillisecondsMax: Int64 { Int64(packedThrottledSpacingMillisecondsMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
-        /// The higher ``Bucket/longestFillSeconds`` of the two buckets, because Redis stores one time for both.
+        /// The higher ``Bucket/longestFillSeconds`` of the two buckets, because an activity's value in Redis has one
+        /// time for both.
         public var longestFillSeconds: Int { Int(packedLongestFillSeconds) }
         public var budget: Bucket { packedBudget.makeBucket(longestFillSeconds: packedLongestFillSeconds) }
         public var frequentBudget: Bucket {

@@ -359,7 +359,7 @@ public final class RedisConnection {
     }
 
     /// Ends the connection if the oldest call has waited too long (`disconnect(_:)`). Otherwise sets the deadline timer
-    /// again. The timer calls this method.
+    /// again, if a call waits. The timer calls this method.
     func enforceReplyDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }

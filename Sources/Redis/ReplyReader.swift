@@ -27,8 +27,8 @@ public final class ReplyReader {
     /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
     /// The maximum length of all strings of one reply together, in bytes. The scripts limit the held commands in one
-    /// reply to ``stringBytesMax`` bytes together. For all else, 512 bytes for each call are enough. A call whose held
-    /// command has no room in the reply is made again.
+    /// reply to ``stringBytesMax`` bytes together. For the rest, each call adds 512 bytes. A call whose held command
+    /// has no room in the reply is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser

@@ -64,7 +64,7 @@ final class Mailbox: Sendable {
 /// One thread of the simulator. It serves both of Apple's services (pushes, and the management of channels), and owns
 /// its connections, their requests in flight and the delayed responses.
 final class ServerLoop {
-    /// How far the simulated clock may be ahead of the real one: ten years, more than a simulation needs.
+    /// How far the simulated clock may be ahead of the real one: ten years, far more than an activity lives.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
 
     let loop: EventLoop

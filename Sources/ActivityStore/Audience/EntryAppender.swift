@@ -143,8 +143,8 @@ final class EntryAppender: RedisHandler {
         }
     }
 
-    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the append's caller
-    /// already has a reply (`arrangingAfterReply`).
+    /// Ends an append, because one of its steps has failed. Reports the failure, unless the append's caller already has
+    /// a reply (`arrangingAfterReply`).
     func failAppend(_ appendIndex: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[appendIndex]
         appendTable.free(appendIndex)

@@ -179,8 +179,8 @@ extension ActivityState {
         return renewsExpiry
     }
 
-    /// Decides the priority of a push that may be sent, and draws on the budget for priority 10. Writes the priority
-    /// and the pushes left into the reply.
+    /// Decides the priority of a push that may be sent, and draws on the budget for priority 10. Writes the
+    /// priority, whether the push is demoted, and the pushes left into the reply.
     private mutating func draw(
         _ call: StateAdmission<[UInt8]>,
         nowMilliseconds: Int64,

@@ -79,8 +79,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         heldCommand.map { $0.version == newestVersion && $0.isEnd == newestIsEnd } ?? false
     }
 
-    /// Keeps a command until a token registers. Does not keep it, and replies with another verdict than `held`, if the
-    /// command is not the newest version or is settled, or if the activity has a token.
+    /// Keeps a command until a token registers. Changes nothing, and replies with another verdict than `held`, if the
+    /// command is not the newest version or is settled, or if the activity has a token and does not hold this command.
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {

@@ -99,7 +99,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   end
 
   -- # Whether the state may be sent now
-  -- Returns the reply to a command that may neither be sent nor become the newest version now; nil for any other.
+  -- Returns the reply that refuses a command for one of three reasons; else nil. `decide` has a fourth: `alertHeld`.
   local function findObstacle(paceByte, phase, isEnd, seconds, lastUpdateSecond, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
     -- The model decides the same: search for `decision: eight hours`.

@@ -5,8 +5,8 @@ import Numbers
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new one: from the request to the keeper, or from the
-    /// keeper's latest refusal. After a transient failure, the keeper asks APNs again only after 60 s
-    /// (`transientFailurePauseMilliseconds`). The wait leaves 5 s more for APNs' response.
+    /// keeper's latest refusal. The wait is a little longer than 60 s, because after a transient failure the keeper
+    /// asks APNs again only after 60 s (`transientFailurePauseMilliseconds`).
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     /// Decides what APNs' response means for a broadcast: finishes it, or makes it wait to be sent again. Changes the

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// Composes the results that broadcasts write. Each broadcast writes its own result. If it is the last to end of all
-/// ranges and broadcasts of its command, it also writes the result of the whole command.
+/// ranges and broadcasts of a command to an audience, it also writes the result of the whole command.
 extension Audiences {
     mutating func composeBroadcastResult(_ broadcast: BroadcastIndex) -> ComposedRecord {
         let slot = broadcasts[broadcast]

@@ -77,8 +77,8 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes a new broadcast the one that waits in its channel, and supersedes an older one that waits there. Notes
-    /// `apnsChannel`, the channel that the record names. Exceptions:
+    /// Makes a new broadcast the one that waits in its channel, and supersedes an older one that waits there. For an
+    /// audience's channel, also notes `apnsChannel`, which the record names. Exceptions:
     /// - If the channel already had a newer command, the new broadcast is finished as superseded.
     /// - If the channel already had a broadcast of the same command, the new one writes no result, because the earlier
     ///   one writes it or has written it (``settleDuplicate(_:of:now:)``).

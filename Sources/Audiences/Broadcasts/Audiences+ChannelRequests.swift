@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full,
-/// a request is dropped (R4). A dropped request does no lasting harm: the command that waits for the channel makes the
+/// a request is dropped (R4). A dropped request does no lasting harm: a command that waits on for its channel makes the
 /// request again, or a later command or push does. The keeper finds ended audiences by itself.
 extension Audiences {
     static var channelRequestsMax: Int { 1_024 }

@@ -94,7 +94,7 @@ extension Audiences {
     }
 
     /// Returns since when a command has waited for a new channel (monotonic milliseconds): since its wait for the
-    /// channel began. If the store may have lost the channel: since the keeper found that there is none.
+    /// channel began or, if the keeper has later found that there is none, since then.
     func newChannelAwaitedSinceMilliseconds(_ command: CommandIndex) -> Int64 {
         let slot = commands[command]
         return APNsEnvironment.allCases.reduce(slot.channelWaitBeganAtMilliseconds) { sinceMilliseconds, environment in

@@ -66,8 +66,8 @@ public struct AudiencesConfiguration: Sendable {
     public var unacknowledgedStartsMax = 1_024
     /// The pause after the first failed attempt for a member or a broadcast, unless ``retryPauseMillisecondsMax`` is
     /// shorter. Each further failure doubles the pause, up to that maximum: 400, 800 and 1,600 ms. Each pause is
-    /// shortened by a random part of up to a half. If APNs did not process the push, the first retries may have no
-    /// pause.
+    /// shortened by a random part of up to a half. If APNs did not process a round's push, its first retries may have
+    /// no pause.
     static let firstRetryPauseMilliseconds: Int64 = 400
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.

@@ -58,7 +58,7 @@ struct PageSlot: LinkedSlot {
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
     /// A lower bound at which the last request found no page, or a damaged one, so that it is not requested again. Nil:
-    /// the last request brought a readable page, or no page was requested yet.
+    /// the last request brought a readable page, no page was requested yet, or the page has waited for missing members.
     var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
     /// Whether the segment has a page behind this one that was not requested yet.

@@ -80,8 +80,8 @@ extension Audiences {
         )
     }
 
-    /// Gives a member its outcome, whether the member is on a page or parked. Then the round advances, unless other
-    /// members of the same page are under way.
+    /// Gives a member its outcome, whether the member is on a page or parked. Then the round advances; for a member on
+    /// a page, only if ``advanceIfNoMemberIsUnderWay(on:now:)`` lets it.
     mutating func finishMember(_ tag: PushTag, _ outcome: MemberOutcome, now: Moment) {
         if tag.isParked {
             let round = parkedMembers[tag.parkedMember].round

@@ -4,8 +4,8 @@ import LiveActivity
 /// When a round (``RoundSlot``) records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
     /// Queues a checkpoint if the round has unrecorded changes and its next checkpoint is due. Queues none while a
-    /// claim or a checkpoint has no reply, or while the round's phase permits none. In each case, sets the round's
-    /// timer.
+    /// claim or a checkpoint has no reply, or while the round's phase permits none. In each case, sets the timer of a
+    /// running or restoring round.
     mutating func queueDueCheckpointAndSetTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining

@@ -5,8 +5,8 @@ public import LiveActivity
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room for the record, it is passed over, and
     /// ``rewindRequest(_:now:)`` later asks the shell to read it again. An unreadable record settles at once. Ignores a
-    /// record of a partition that is not assigned, and a record that the core has received before and has not passed
-    /// over.
+    /// record of a partition that is not assigned, a record that a previous owner has settled, and a record that the
+    /// core has received before and has not passed over.
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.

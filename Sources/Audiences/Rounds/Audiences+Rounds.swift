@@ -3,9 +3,9 @@ import LiveActivity
 
 /// The phases of a round (``RoundSlot/Phase``), from its claim to its end.
 extension Audiences {
-    /// Handles the store's reply to a claim. The round continues from the checkpoint in the reply, which the
-    /// partition's previous owner has recorded, or begins if there is none. If the store may lack members, the round
-    /// waits instead. If the round is no longer `claiming`, only frees it if it has finished.
+    /// Handles the store's reply to a claim. The round continues from the checkpoint in the reply or, if there is none,
+    /// from the last one that it has recorded itself; without either, it begins. If the store may lack members, the
+    /// round waits instead. If the round is no longer `claiming`, only frees it if it has finished.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isClaimOrCheckpointOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }

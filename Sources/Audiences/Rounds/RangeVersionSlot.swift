@@ -55,10 +55,10 @@ struct RangeVersionSlot: LinkedSlot {
     var policyName: HeapBytes
     /// Only for a start: the template of the activities' ids in these start commands (``ActivityIdentifierTemplate``).
     var activityTemplate: HeapBytes
-    /// Only for a start to an audience with channels: the command's `aps` dictionary without `input-push-token` and
-    /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
-    /// Empty if the start names a channel itself, or the audience has no channel: each device then gets the dictionary
-    /// unchanged.
+    /// Only for a start to an audience that has or should have channels: the command's `aps` dictionary without
+    /// `input-push-token` and without the closing brace. Usually the core adds the channel or `input-push-token` for
+    /// each device, and the brace. Empty if the start names a channel itself, or the audience has no channel and should
+    /// have none: each device then gets the dictionary unchanged.
     var apsWithoutAddress = HeapBytes.none
     /// A second body of this version. It differs from the record's body only in the alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
@@ -82,7 +82,7 @@ struct RangeVersionSlot: LinkedSlot {
     var endPosition: UInt64 = 0
     /// How many of the range's members have each outcome of the version.
     var counts = MemberOutcomeCounts()
-    /// When APNs responded to the first and to the last push of the version in this range.
+    /// When APNs first and last responded to a push of the version in this range.
     var times = ResponseTimes()
     /// The counts of the whole command, if this range was the last to finish. Set before the result of the whole
     /// command is queued.

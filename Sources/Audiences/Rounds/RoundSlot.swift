@@ -18,7 +18,7 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: LinkedSlot {
     /// What a round does or waits for. The *previous owner* is the worker that had the round's partition before. *The
-    /// checkpoint* is the one that the store's reply to the claim brings.
+    /// checkpoint* is the one in the store's reply to the claim or, without one, the last that the round recorded.
     ///
     ///     claiming ─► running                           claim granted; no version is under way in the checkpoint
     ///     claiming ─► awaitingVersions                  claim granted; the checkpoint has versions under way

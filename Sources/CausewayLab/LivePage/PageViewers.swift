@@ -1,7 +1,7 @@
 /// One event for a viewer of the page.
 struct PageEvent {
     var bytes: [UInt8]
-    /// The cursor of a viewer that has got the event: the number of the last change in the event.
+    /// The cursor of a viewer that has got the event: the number of the last change that this viewer knows.
     var nextCursor: Int
     /// The number of phones that the simulator reports.
     var phoneCount: Int

@@ -9,7 +9,7 @@ package struct CapacityPlan: Sendable, Equatable {
     /// The planned load of the APNs connections: the percentage of their streams that is in use. At 50 %, one of two
     /// connections can carry the pushes of both while the pool replaces the other connection.
     static let streamsInUsePercent: Int64 = 50
-    /// The planned load of one Redis processor, per cent. The rest is for bursts and backlogs.
+    /// The planned load of one Redis processor, per cent: the same as the default of `laneBusyPercentMax`.
     static let redisProcessorBusyPercent: Int64 = 50
 
     package let demand: CapacityDemand

@@ -18,7 +18,7 @@ package enum ChannelEvent: Sendable {
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
     case channelsCounted(app: String, environment: String, channelCount: Int)
-    /// An error about an app in an environment. If `app` and `environment` are nil, it concerns all apps.
+    /// An error about an app in an environment. If `app` and `environment` are nil, it may concern any app.
     case failed(reason: String, app: String?, environment: String?)
 }
 

@@ -4,9 +4,9 @@ import Redis
 /// How the keeper uses APNs' list of an app's channels: it counts the channels. Before the keeper creates a channel, it
 /// also records the listed channels of other programs.
 extension ChannelKeeper {
-    /// For this long after a worker has requested APNs' list and recorded other programs' channels from it, creations
-    /// request no new list. When many audiences start together, a list before each creation would double the time until
-    /// the last audience has its channel.
+    /// For this long after a worker has requested APNs' list to record other programs' channels, creations request no
+    /// new list. When many audiences start together, a list before each creation would double the time until the last
+    /// audience has its channel.
     ///
     /// A channel that another program creates within this time is not recorded. If a creation then fails, a comparison
     /// may take this channel for ours (K14).

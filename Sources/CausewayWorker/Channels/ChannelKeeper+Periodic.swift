@@ -191,7 +191,7 @@ extension ChannelKeeper {
     }
 
     /// Compares APNs' list of channels with the registry, and acts on the differences. Unless `onlyResolvesIntents`,
-    /// also plans the deletion of each channel whose audience has ended without such a plan.
+    /// also plans the deletions that ends of audiences require (`planDeletionIfAudienceEnded`).
     ///
     /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
     ///   APNs, and then removes the intents of these attempts. Such a call changes no entry: for example, it does not

@@ -79,8 +79,8 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(currentEntry, with: Self.makeEntryWithoutPlannedDeletion(currentEntry))
     }
 
-    /// Deletes a channel whose deletion is due or has begun. But if the deletion has not begun, and the audience has
-    /// been started again, cancels the planned deletion instead.
+    /// Deletes a channel whose deletion is due or has begun. But if the audience has been started again, cancels the
+    /// planned deletion instead: here if the deletion has not begun, otherwise in `confirmDeletion` if it is not final.
     func deleteUnlessAudienceStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
     {

@@ -146,7 +146,7 @@ extension ChannelKeeper {
     /// if Redis may have lost some of these hashes, even if a registry could not be restored. Reports failures and
     /// throws none.
     ///
-    /// - Returns: whether all registries in use are complete now, and all hashes are written.
+    /// - Returns: whether there was no failure. All registries in use are then complete.
     private func restoreOrReportError() -> Bool {
         let areRegistriesComplete = runReportingErrors { () throws(ChannelFailure) in
             try restoreIncompleteRegistries()

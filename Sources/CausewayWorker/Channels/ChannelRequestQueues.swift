@@ -11,8 +11,8 @@ final class ChannelRequestQueues {
     /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
     /// request after another.
     static let permitsMax = 16
-    /// Each pool may have at least this many permits. With up to eight pools, this many are always free for each of
-    /// them, and no pool waits for another.
+    /// Each pool may have at least this many permits. With up to eight pools, each pool can always take this many, so
+    /// no pool waits for another.
     private static let permitsPerPoolMin = 2
     /// The number of places for requests that run or wait. Each pool gets an equal part, but at least
     /// `requestsPerPoolMin`.

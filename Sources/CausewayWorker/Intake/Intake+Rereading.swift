@@ -247,7 +247,7 @@ extension Intake {
                     // The request failed only for this partition, so continue with the other partitions.
                     rereading.waitingRequests.append(request)
                     if error.isOffsetOutOfRange {
-                        // Only an operator can end the wait for an offset that is in the log, so ask the brokers
+                        // The settled offset is wrong, and only an operator can set another one. So ask the brokers
                         // rarely.
                         retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
                     }

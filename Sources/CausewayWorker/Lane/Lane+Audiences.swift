@@ -61,8 +61,8 @@ extension Lane {
         requestCallAtIterationEnd()
     }
 
-    /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences
-    /// know a change, or will never accept it, passes the member back to the core for single activities.
+    /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the member's
+    /// registration may be settled (`takeMemberToSettle`), passes the member back to the core for single activities.
     func exchangeMembershipChanges() {
         while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
             audiences.receiveMembershipChange(

@@ -210,7 +210,8 @@ extension Lane {
         }
     }
 
-    /// Gives the pool the waiting pushes of audiences, until the pool refuses one. Returns whether the pool took any.
+    /// Gives the pool waiting pushes of audiences, until the pool refuses one or the audiences have used their part of
+    /// its streams (`pushesInFlightMax`). Returns whether the pool took any.
     private func performAudiencePushes(of pool: LanePool, traffic: PoolTraffic) -> Bool {
         let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
         let pushesInFlightMax = Audiences.pushesInFlightMax(

@@ -18,9 +18,9 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The activity's command that became a rider last; `.null`: none has. The next merge of a command reads the slot
-    /// of this rider, so that slot is prefetched. If the slot was freed or used again meanwhile, the prefetch does no
-    /// harm.
+    /// The activity's command that became a rider last; `.null`: none has. The next merge of a command probably reads
+    /// the slot of this rider, so that slot is prefetched. If the slot was freed or used again meanwhile, the prefetch
+    /// does no harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
@@ -115,10 +115,14 @@ struct Activities: ~Copyable {
     /// Returns the address of an activity's slot, which is valid until the next activity is added.
     func address(of activity: ActivityIndex) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
+    func hash(of appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt64 {
+        activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
+    }
+
     /// Returns the activity with this id, and adds an idle one if the lane has none. Addresses of other activities'
     /// slots are not valid afterwards.
     mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> ActivityIndex {
-        let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
+        let hash = self.hash(of: appIndex, identifier)
         let existingActivity = table.find(hash) { index in
             slots[index].appIndex == appIndex && slots[index].identifier.hasSameBytes(as: identifier)
         }

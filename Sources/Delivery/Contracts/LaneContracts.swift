@@ -78,7 +78,7 @@ struct LaneContracts: ~Copyable {
     ///
     /// A state is compared in full with the contract only if none of these is true:
     /// - Its app and its `aps` dictionary are those of the last command that fits (`lastFittingDictionaryNumber`).
-    /// - Its digest is remembered.
+    /// - Its digest is remembered. (Of a start, only the digest of a state that fits counts: `rememberedMismatch`.)
     /// - It differs from a remembered state only in values, and these values fit.
     ///
     /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Dictionaries with the same

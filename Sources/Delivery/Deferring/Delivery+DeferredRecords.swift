@@ -53,8 +53,9 @@ extension Delivery {
     }
 
     /// Notes that a partition of the deferred topic was assigned to this lane. Until the lane has read the commands
-    /// that previous owners deferred (`DeferredBacklog`), lifetime commands of the partitions with the same number
-    /// wait: an activity's commands have the same partition number in all topics.
+    /// that previous owners deferred, but only for a limited time (`DeferredBacklog`), lifetime commands of the
+    /// partitions with the same number wait: if both topics have equally many partitions, an activity's commands have
+    /// the same partition number in both.
     ///
     /// - Parameter startOffset: where the lane begins to read the partition.
     public mutating func awaitDeferredBacklog(_ partitionIndex: UInt32, from startOffset: Int64, now: Moment) {

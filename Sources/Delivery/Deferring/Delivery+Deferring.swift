@@ -12,8 +12,8 @@ import LiveActivity
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
-/// - A command before it in the waiting list was deferred. In `deferOverdueSuccessors` this may be any command, in
-///   `deferOverdueCommands` only a start.
+/// - A command before it was deferred: in `deferOverdueCommands`, a start in the waiting list; in
+///   `deferOverdueSuccessors`, the current command if it is a start, or any command in the waiting list.
 /// - It is the end of a lifetime, and a deferred command of its activity has not come back.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
@@ -328,8 +328,8 @@ extension Delivery {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
-                // Only the retry of a start waits for a credit as a current command (`ActivityPhase.awaitingService`).
-                // So the cause is `retry`. The cause for a command that has not begun is `pool` (below).
+                // Only a start that was in `ActivityPhase.awaitingService` waits for a credit as a current command. So
+                // the cause is `retry`. The cause for a command that has not begun is `pool` (below).
                 deferCurrentCommandAndEndTurn(of: activity, .retry, now: now)
                 hasDeferred = true
                 continue

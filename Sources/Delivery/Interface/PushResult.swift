@@ -11,8 +11,8 @@ public struct PushResult {
         /// Any of these pushes waits as long as after `retryLater` instead:
         /// - a broadcast
         /// - a push to a member that has just joined an audience
-        /// - a member's push in a round, after its third failure in a row
-        /// - a push to an activity, after the activity's tenth failure in a row
+        /// - a member's push in a round, from its third failure in a row on
+        /// - a push to an activity, from the activity's eleventh failure in a row on
         case retrySoon
         /// APNs itself fails, or refuses everything that this provider sends. The push is sent again later.
         case retryLater

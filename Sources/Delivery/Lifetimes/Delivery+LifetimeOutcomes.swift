@@ -7,7 +7,11 @@ extension Delivery {
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let effects = outcome.effects
         return switch slot.pointee.event {
-        case .start: effects.contains(.startShowsLife)
+        // A restart that Redis has not decided about is a duplicate of another record of this restart in the lane. The
+        // other record shows life when it is sent.
+        case .start:
+            effects.contains(.startShowsLife)
+                && (!slot.pointee.lifetime.isRestart || slot.pointee.times.admittedAtWallMilliseconds != nil)
         // A restart shows the newest state. So if the policy restarts activities, an update to an activity that has
         // ended is reported too (`updatedAfterEnd`).
         case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)

@@ -37,6 +37,10 @@ extension Delivery {
         let restartsActivity = policies.restartsAfterLifetime(slot.pointee.policyIndex)
         guard showsLifeOrEnd(slot, outcome, restartsActivity: restartsActivity) else { return }
         records[record].lifetime.mustKeepCommandInTimetable = restartsActivity && slot.pointee.event != .end
+        let isUpdateOfLife = slot.pointee.event == .update && !outcome.effects.contains(.activityHadEnded)
+        if !slot.pointee.lifetime.isRestart, !isUpdateOfLife {
+            noteReportThatMayRefuseRestart(of: record)
+        }
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
@@ -197,115 +201,6 @@ extension Delivery {
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
-    /// Asks Redis whether a lifetime command is still permitted. Redis permits an end if the timetable has the life
-    /// that the command ends. Redis permits a restart if the timetable has the entry that waits for this restart, and
-    /// no state newer than the one that the command brings. The command enters its activity's waiting list only after
-    /// the reply (`continueAfterLifetimeCheck`).
-    mutating func beginLifetimeCommand(
-        _ record: RecordIndex,
-        _ command: Command,
-        from value: UnsafeRawBufferPointer,
-        trace: UnsafeRawBufferPointer,
-        deferral: Deferral?,
-        now: Moment
-    ) {
-        fillSlot(record, with: command, from: value, trace: trace)
-        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
-        if let deferral { restore(deferral, to: record, of: nil, now: now) }
-        records.enter(.awaitingRedis, record)
-        queueStoreCall(.checkLifetime, record)
-    }
-
-    /// Handles the reply to `checkLifetime`: adds the lifetime command to its activity's waiting list, finishes it or
-    /// drops it.
-    ///
-    /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended, or
-    ///   refused the call.
-    mutating func continueAfterLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
-        if isPermitted, !isPartitionRevoked(record), mayHaveUnreadDeferredCommands(before: record, now: now) {
-            return repeatLifetimeCheckAfterPause(record, now: now)
-        }
-        let activity = findOrAddActivity(of: record)
-        if isPartitionRevoked(record) {
-            drop(record, now: now)
-        } else {
-            records.enter(.received, record)
-            if !isPermitted || mustYieldToProducer(record, of: activity, now: now) {
-                // Redis did not permit the command, or a start or end of the producer comes first and may change the
-                // life. If the timetable still has the life, the keeper makes another command.
-                finish(record, .superseded)
-            } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
-                finish(record, .expired)
-            } else {
-                enqueue(record, of: activity, now: now)
-                return endBatch(now: now)
-            }
-        }
-        // If this command was the activity's only one, the activity is idle, and `beginNextCommand` frees it.
-        // Exception: if the command came from the deferred topic with a pause (`restore`), the activity waits until the
-        // end of this pause.
-        if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
-    }
-
-    /// Makes the call `checkLifetime` again after a pause. The commands that previous owners deferred, and that are not
-    /// read yet, may bring a newer state, which must be sent before the end of a lifetime.
-    private mutating func repeatLifetimeCheckAfterPause(_ record: RecordIndex, now: Moment) {
-        let ticket = StoreTicket(.checkLifetime, appIndex: records[record].appIndex, record: record)
-        records[record].ending.expectAcknowledgement()
-        recordsAwaitingStoreCount += 1
-        storeQueue.setAside(ticket, now: now)
-    }
-
-    /// Notes that an update has got the outcome `ended`, and that its state is reported to the timetable. If a restart
-    /// waits in the lane, Redis permitted it before this report, so the restart may show an older state. Redis must be
-    /// asked about it again (`checkRestartAgain`).
-    mutating func noteUpdateAfterEnd(of activity: ActivityIndex) {
-        let list = activities.address(of: activity).pointee.waitingList
-        var nextCandidate = list.head
-        while let candidate = nextCandidate {
-            nextCandidate = list.successor(of: candidate, in: records)
-            if records[candidate].isUnsentRestart { records[candidate].lifetime.mustBeCheckedAgain = true }
-        }
-    }
-
-    /// Asks Redis again about a restart whose turn has come, if an update has ended since the first reply
-    /// (`noteUpdateAfterEnd`). If the update's state is newer than the restart's, Redis does not permit this restart,
-    /// and the keeper makes another one with the newer state.
-    ///
-    /// - Returns: whether the restart has left the waiting list. The activity is still idle.
-    mutating func checkRestartAgain(_ head: RecordIndex, of activity: ActivityIndex) -> Bool {
-        guard records[head].lifetime.mustBeCheckedAgain, records[head].isUnsentRestart else { return false }
-        records[head].lifetime.mustBeCheckedAgain = false
-        activities[activity].waitingList.remove(head, in: &records)
-        records.enter(.awaitingRedis, head)
-        queueStoreCall(.checkLifetime, head)
-        return true
-    }
-
-    /// Whether a start or an end that the producer sent takes precedence over this lifetime command.
-    private func mustYieldToProducer(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        // A deferred start is older than this end. If the end were sent first, it would supersede the start. A restart
-        // does not look for deferred starts: the deferred start may be this restart.
-        if records[record].lifetime.isEnd, activities[activity].deferredStartWait.isOngoing(now: now) { return true }
-        return hasProducerStartOrEnd(of: activity)
-    }
-
-    /// Whether the activity's current command, or a waiting one, is a start or an end that the producer sent.
-    private func hasProducerStartOrEnd(of activity: ActivityIndex) -> Bool {
-        func isStartOrEnd(_ record: RecordIndex) -> Bool {
-            let slot = records.address(of: record)
-            return slot.pointee.event != .update && !slot.pointee.isLifetimeCommand
-        }
-        let slot = activities.address(of: activity)
-        if slot.pointee.currentCommand != .null, isStartOrEnd(slot.pointee.currentCommand) { return true }
-        var waitingRecord = slot.pointee.waitingList.head
-        while let record = waitingRecord {
-            if isStartOrEnd(record) { return true }
-            waitingRecord = slot.pointee.waitingList.successor(of: record, in: records)
-        }
-        return false
-    }
-
     /// Merges a command into the waiting list if the command, the last waiting one (`tail`) or both are ends of
     /// lifetimes. Such an end has no state, so it replaces no state, and is always the last in the list. Returns
     /// whether the command's slot is still in use.
@@ -370,14 +265,6 @@ extension Delivery {
             return activities[activity].waitingList.append(end, in: &records)
         }
         _ = mergeInvolvingLifetimeEnd(end, with: tail, of: activity, now: now)
-    }
-}
-
-extension RecordSlot {
-    /// Whether the record is a restart that Redis may still refuse: it has drawn from no budget, so it was never
-    /// admitted or sent, and it was not held. (The timetable has no entry of a held restart any more.)
-    var isUnsentRestart: Bool {
-        lifetime.isRestart && needsStartToken && !start.isHeld && push.attemptCount == 0
     }
 }
 

@@ -63,9 +63,9 @@ extension Delivery {
         partitions[partitionIndex]?.pointee.composeProgress()
     }
 
-    /// Returns a number that grows with each record that is settled or skipped, and with each gap in the received
-    /// offsets; 0 if the partition is not assigned. While the number is unchanged, the caller need not read the
-    /// metadata of `composeProgress` again.
+    /// Returns `PartitionLedger.progressRevision`, a number that grows with each record that is settled or skipped, and
+    /// with each gap above the committable offset; 0 if the partition is not assigned. While the number is unchanged,
+    /// the caller need not read the metadata of `composeProgress` again.
     public func progressRevision(_ partitionIndex: UInt32) -> UInt64 {
         partitions[partitionIndex]?.pointee.ledger.progressRevision ?? 0
     }

@@ -73,7 +73,7 @@ package struct PartitionLedger: ~Copyable {
     /// meaning, and may be negative.
     package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
-    /// Whether the ledger can take the record at `offset` now. False if `offset` is above the window.
+    /// Whether the ledger can take the record at `offset` now. False only if `offset` is above the window.
     package func hasRoom(for offset: Int64) -> Bool {
         guard hasReceivedRecord, offset > committableOffset else { return true }
         // If all received offsets are settled, the ledger can move on to `offset`, however many offsets are missing

@@ -11,7 +11,8 @@ package struct PolicyTable: Sendable {
         // The greatest ages of a start and of an alert (`expiration.startSeconds` and `alertSeconds` of the policy).
         package var startAgeSecondsMax: Int64
         package var alertAgeSecondsMax: Int64
-        // For how long APNs stores an update and an end without an expiration (`expiration` of the policy).
+        // For how long APNs stores an update and an end if the command does not say it (`setSentExpiration`):
+        // `expiration` of the policy.
         package var updateSeconds: Int64
         package var endSeconds: Int64
     }

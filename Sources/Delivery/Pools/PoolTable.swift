@@ -294,8 +294,8 @@ final class PoolTable {
     }
 
     /// Unblocks a pool if nothing waits for it any longer, and responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). Called in each review (`reviewPoolQueues`): the next review comes
-    /// only when something waits for a pool, and until then such a pool would stay blocked.
+    /// (`PoolThroughput.unblockIfResponsesCame`). Called at the end of a review (`reviewPoolQueues`): the next review
+    /// comes only when something waits for a pool, and until then such a pool would stay blocked.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         rows[poolKey.tableIndex].throughput.unblockIfResponsesCame()

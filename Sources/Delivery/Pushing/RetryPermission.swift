@@ -92,8 +92,8 @@ public struct RetryPermission: Sendable {
         }
     }
 
-    /// Begins a new period. The old one becomes the previous period, unless it ended more than one period ago: then
-    /// there is no previous period.
+    /// Begins a new period. The old one becomes the previous period, unless it ended at least ``periodMilliseconds``
+    /// ago: then the previous period counts as empty.
     private mutating func beginPeriod(now: Moment) {
         let isNextPeriod = now.monotonicMilliseconds - currentPeriodEndMilliseconds < Self.periodMilliseconds
         previousPeriod = isNextPeriod ? currentPeriod : ResponseCounts()

@@ -4,8 +4,8 @@ extension Delivery {
     public var isReadingAhead: Bool { readAhead.phase == .readingAhead }
 
     /// Notes how many records of a partition the lane has not received yet (the lag). Does nothing for a partition of
-    /// another topic than the commands topic. If some of those records are reread, the lane reads ahead, however few
-    /// they are.
+    /// another topic than the commands topic, or one that is not assigned or is being revoked. If some of those records
+    /// may be reread, the lane reads ahead, however few they are.
     ///
     /// - Parameter isGuess: whether `recordCount` is a guess, because the lag is not known yet. A guess makes the lane
     ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.

@@ -91,13 +91,11 @@ extension Delivery {
         case .unchanged: finishAndEndTurn(record, .unchanged, settlement: nil, now: now)
         case .ended:
             guard mustAwaitOlderStart(record, of: activity, now: now) else {
-                if records[record].event == .update { noteUpdateAfterEnd(of: activity) }
                 return finishAndEndTurn(record, .ended, settlement: nil, now: now)
             }
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
         case .activityOver:
-            if records[record].event == .update { noteUpdateAfterEnd(of: activity) }
             finishAndEndTurn(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
         case .expired: finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .duplicate:

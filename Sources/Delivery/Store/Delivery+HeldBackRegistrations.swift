@@ -12,7 +12,7 @@ import LiveActivity
 extension Delivery {
     /// While the calls `registerToken` under way and the released commands are together fewer than this, the lane makes
     /// further such calls even without free bytes. So registrations never stop: none of these calls and commands waits
-    /// for a call that is held back, so their number falls again. Their bodies take at most 256 KiB.
+    /// for a call that is held back, so their number falls again. Their bodies have at most 256 KiB.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
     /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no

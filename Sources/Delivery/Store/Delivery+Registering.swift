@@ -220,7 +220,7 @@ extension RecordSlot {
         )
     }
 
-    /// When the token was registered, or when Kafka got the record if that is later.
+    /// When the token was registered, or Kafka's timestamp of the record if that is later, UNIX milliseconds.
     private var latestRegistrationAtWallMilliseconds: Int64 {
         max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
     }

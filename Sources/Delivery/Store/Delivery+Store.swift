@@ -217,7 +217,10 @@ extension Delivery {
         let isTooOld = records.address(of: tombstone).pointee.isTooOldToUnregister(isPushToStart: false)
         if !isForAttributesType, !isTooOld { queueStoreCall(.unregisterActivity, tombstone) }
         queueStoreCall(.unregisterDevice, tombstone)
-        if !isForAttributesType, policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, tombstone) }
+        if !isForAttributesType, policies.limitsLifetimes {
+            noteReportThatMayRefuseRestart(of: tombstone)
+            queueStoreCall(.reportLifetimeEvent, tombstone)
+        }
     }
 
     /// If a tombstone's key names an attributes type of a device (`DeviceRegistrationKey`), selects this type for the

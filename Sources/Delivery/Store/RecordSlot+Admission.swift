@@ -10,10 +10,10 @@ extension RecordSlot {
         return isStart
     }
 
-    /// Notes that the device's budget is empty. The start asks again when the budget may allow it, when the start
-    /// expires, or after `startBudgetRecheckMillisecondsMax`, whichever comes first.
+    /// Notes that the device's budget is empty. The start waits until the budget may allow it, until the start expires,
+    /// or for `startBudgetRecheckMillisecondsMax`, whichever is the shortest.
     ///
-    /// - Returns: how long the start waits before it asks again, in milliseconds.
+    /// - Returns: how long the start waits before it asks again or has expired, in milliseconds.
     mutating func beginStartBudgetWait(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
         -> Int64
     {

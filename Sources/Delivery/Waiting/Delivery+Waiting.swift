@@ -118,7 +118,7 @@ extension Delivery {
     /// `record` belongs (`firstWaitingCommand`). Returns whether the slot of `record` is still in use.
     ///
     /// - An update is replaced by `next`. But if `next` is a restart after a lifetime that was not sent yet, the update
-    ///   is put before it: the restart must show the update's state (`noteUpdateAfterEnd`).
+    ///   is put before it: the restart must show the update's state (`checkRestartAgain`).
     /// - A start is put before an update, because without the start there is nothing to update. (A held start may come
     ///   late.) If `next` is a start or an end, it replaces the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If

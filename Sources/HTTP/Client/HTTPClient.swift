@@ -31,8 +31,8 @@ package struct HTTPClient: Sendable {
     /// - Parameters:
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
     ///   - fields: further header fields, each as a line that ends with CR LF.
-    /// - Throws: if no complete response arrives within the time limit, if the response is not HTTP or is too large, or
-    ///   if `cancellationWakeup` is signalled. A response with an error status is returned like any other.
+    /// - Throws: if the response (or its head) does not arrive completely within the time limit, if it is not HTTP or
+    ///   too large, or if `cancellationWakeup` is signalled. A response with an error status is returned like others.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",

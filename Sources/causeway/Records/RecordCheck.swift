@@ -56,7 +56,7 @@ struct RecordCheck {
 
     /// Returns the faults of a record. A decoder stops at the first fault, so this method repairs each fault in a copy
     /// and decodes again. It stops after ``faultsMax`` faults, or at a fault that cannot be repaired. If a repair has
-    /// replaced the event, faults that depend on the event are left out.
+    /// replaced or added the event, faults that depend on the event are left out.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var foundFaults: [(line: Int, message: String, dependsOnEvent: Bool)] = []

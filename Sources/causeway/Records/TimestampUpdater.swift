@@ -10,7 +10,7 @@ struct TimestampUpdater {
     private var lastCommandAtMicroseconds: Int64 = 0
 
     /// Returns the command with the current time as `aps.timestamp`. The command's `sequence` becomes the microseconds
-    /// within the second, so the command is newer than all that this method has returned before.
+    /// within the second, so the command is newer than each earlier one that got a `sequence` from this method.
     ///
     /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits. It
     /// gets only the timestamp if it is not valid with a `sequence`, for example because it is then too large.

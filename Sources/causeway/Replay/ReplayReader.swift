@@ -225,8 +225,9 @@ struct ReplayReader {
     }
 
     /// Passes the records of one partition to `body`, until `body` returns false or a signal comes. If the partition
-    /// loses its leader, waits until it has one again, and reads on. Throws an error if no record comes for
-    /// ``silenceMillisecondsMax`` although the partition has a leader.
+    /// loses its leader, waits for a new one, and reads on. Throws an error if there is none after
+    /// ``lostLeaderWaitMillisecondsMax``, or if no record comes for ``silenceMillisecondsMax`` although there is a
+    /// leader.
     ///
     /// - Returns: the first offset that was not read; nil if the whole range was read.
     private func readRecords(

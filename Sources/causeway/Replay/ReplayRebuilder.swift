@@ -65,7 +65,8 @@ struct ReplayRebuilder {
     // MARK: - Rebuilding from registrations
 
     /// Collects the call for one record of the registrations topic, or the calls for a tombstone. Only counts a record
-    /// that is invalid or too old. If the batch is full, makes its calls first.
+    /// that is invalid or too old. Ignores a record that the options exclude. ``collect(_:)`` may first make the calls
+    /// of the batch.
     mutating func collectRegistration(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,

@@ -49,6 +49,14 @@ import Testing
         #expect(!isTokenRegistered, "an empty token would replace the known one")
     }
 
+    /// The timetable has no entry of a held restart any more, so Redis would refuse the restart.
+    @Test func `Redis is not asked about a held restart that comes back`() throws {
+        let core = makeCore()
+        let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000):\(CoreHarness.startSeconds).0"
+        try receive(CommandText.start(1, id: identifier, beside: Self.tokenMembers), core) { $0.isHeldStart = true }
+        #expect(core.outstandingCalls == ["takeStartToken \(identifier)"])
+    }
+
     @Test func `A timestamp that was valid when its command was received is not refused later`() throws {
         let core = makeCore()
         try receive(.update(400), core) { $0.receivedAtWallMilliseconds += 200_000 }

@@ -8,12 +8,12 @@ import Testing
     private static let endedAtMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
     private static let stateVersion = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
     /// The id of the restart: it names the end of the last life, and the version of the state that the restart shows.
-    private static let identifier = "lifetime:\(endedAtMilliseconds):\(stateVersion.timestamp).0"
-    private static let restartCommand = CommandText.start(10, id: identifier)
+    static let identifier = "lifetime:\(endedAtMilliseconds):\(stateVersion.timestamp).0"
+    static let restartCommand = CommandText.start(10, id: identifier)
 
     /// Returns a core whose default policy ends activities after an hour and starts them again. Policy `once` only ends
     /// them.
-    private func restartingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    func restartingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.reloadable.deferAfterMilliseconds = 10_000
             $0.reloadable.deferredDelayMilliseconds = 30_000
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    private func lifetimeEvents(_ core: CoreHarness) -> [LifetimeEvent] {
+    func lifetimeEvents(_ core: CoreHarness) -> [LifetimeEvent] {
         core.calls.compactMap { if case .reportLifetimeEvent(let event, _) = $0.operation { event } else { nil } }
     }
 
@@ -171,71 +171,6 @@ import Testing
         #expect(core.outcomes == ["\(Self.identifier) superseded"])
         core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit e7"])
-    }
-
-    /// The update gets its outcome `ended` after Redis has permitted the restart. So the restart would show an older
-    /// state, and the update's state would never be shown.
-    @Test func `Redis is asked about a restart again after an update that was before it`() {
-        let core = restartingCore()
-        core.elapse(10_000)
-        core.receive(.update(4))
-        core.receive(Self.restartCommand)
-        core.reply(.retry, toNewest: true)
-        core.reply(.ended)
-        #expect(core.outcomes == ["u4 ended"] && lifetimeEvents(core) == [.updatedAfterEnd])
-        #expect(core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
-        core.reply(.superseded)
-        #expect(core.outcomes == ["u4 ended", "\(Self.identifier) superseded"])
-        core.acknowledgeAll()
-        #expect(core.committableOffset == 2 && core.inProgressRecordCount == 0)
-    }
-
-    @Test func `If Redis permits a restart a second time, it is sent`() {
-        let core = restartingCore()
-        core.elapse(10_000)
-        core.receive(.update(4))
-        core.receive(Self.restartCommand)
-        core.reply(.retry, toNewest: true)
-        core.reply(.ended)
-        core.reply(.retry)
-        #expect(core.outstandingCalls == ["takeStartToken \(Self.identifier)"])
-    }
-
-    /// Otherwise the lane would ask Redis about the two commands in turn, without end.
-    @Test func `A newer update waits for a restart, and Redis is not asked about the restart again`() {
-        let core = restartingCore()
-        core.elapse(10_000)
-        core.receive(.update(12))
-        core.receive(Self.restartCommand)
-        core.reply(.retry, toNewest: true)
-        core.reply(.ended)
-        #expect(core.outcomes == [] && core.outstandingCalls == ["takeStartToken \(Self.identifier)"])
-    }
-
-    /// A drawn restart may be admitted already.
-    @Test func `An older update does not come before a restart that has drawn from the budget`() {
-        let core = restartingCore()
-        core.elapse(10_000)
-        core.receive(Self.restartCommand)
-        core.reply(.retry)
-        core.reply(.tokenFound, draw: 77)
-        core.reply(.wait, waitMilliseconds: 500)
-        core.receive(.update(8))
-        #expect(core.outcomes == ["u8 superseded"] && core.outstandingCalls == [])
-    }
-
-    /// The timestamp of a restart is the time at which it was made. So an update that was on its way is older.
-    @Test func `An older update is put before a restart that waits for its budget`() {
-        let core = restartingCore()
-        core.elapse(10_000)
-        core.receive(Self.restartCommand)
-        core.reply(.retry)
-        core.reply(.wait, waitMilliseconds: 500)
-        core.receive(.update(8))
-        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.outcomes == [] && core.outstandingCalls == ["admit u8"])
-        core.reply(.ended)
-        #expect(core.outcomes == ["u8 ended"] && core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
     }
 
     @Test func `A restart without a token is held, and the timetable forgets it after its result`() {

@@ -7,9 +7,8 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether the command starts an activity again after the end of its lifetime. Set when the lane reads the record,
     /// also if the command is invalid.
     var isRestart = false
-    /// Whether Redis must be asked about a restart again when its turn comes (`checkRestartAgain`), because an update
-    /// of the activity has got the outcome `ended` while the restart waited.
-    var mustBeCheckedAgain = false
+    /// The activity's count in ``LifetimeReportCounts`` when Redis was last asked about this lifetime command.
+    var reportCountAtCheck: UInt16 = 0
     /// Whether Redis replied `duplicate`, but the phone did not show this version (`StoreReply.isUnshownDuplicate`). If
     /// the command is the end of a lifetime, the life then stays in the timetable, so that the end is made again.
     var isUnshownDuplicate = false
@@ -17,6 +16,6 @@ struct RecordLifetime: BitwiseCopyable {
     /// its lifetime, because the timetable has no states that came through an audience.
     var hasLeftAudiences = false
     /// Whether the timetable must keep this command for a restart of the activity (R34). Set when the command gets its
-    /// outcome. The lane keeps the body until the timetable has the command.
+    /// outcome, or by `settleRereadStart`. The lane keeps the body until the timetable has the command.
     var mustKeepCommandInTimetable = false
 }
