@@ -104,7 +104,7 @@ final class CoreRun {
             calls.append(call)
         }
         token.withUnsafeBytes { token in
-            for (tag, timestamp) in calls { delivery.storeReplied(tag: tag, makeReply(timestamp, token), now: now) }
+            for (tag, timestamp) in calls { delivery.handleStoreReply(tag: tag, makeReply(timestamp, token), now: now) }
         }
         defer { calls.removeAll(keepingCapacity: true) }
         return !calls.isEmpty
@@ -142,7 +142,7 @@ final class CoreRun {
             sentAtWallMilliseconds: now.wallMilliseconds,
             responseAtWallMilliseconds: now.wallMilliseconds
         )
-        for record in pushes { delivery.pushResponseReceived(record, acceptedResult, now: now) }
+        for record in pushes { delivery.handlePushResponse(record, acceptedResult, now: now) }
         pushCount += pushes.count
         defer { pushes.removeAll(keepingCapacity: true) }
         return !pushes.isEmpty
@@ -155,7 +155,7 @@ final class CoreRun {
             outgoingRecords.append(outgoingRecord)
         }
         for outgoingRecord in outgoingRecords {
-            delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
+            delivery.handleDeliveryReport(outgoingRecord, .acknowledged, now: now)
         }
         defer { outgoingRecords.removeAll(keepingCapacity: true) }
         return !outgoingRecords.isEmpty

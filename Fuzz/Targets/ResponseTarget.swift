@@ -4,7 +4,7 @@
 /// reader finds is inside the body, between quotes.
 func responseViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { bytes in
-        let body = ResponseBody(bytes)
+        let body = ErrorContent(bytes)
         _ = body.reason
         guard let reason = body.reasonText.baseAddress, let start = bytes.baseAddress else { return nil }
         let offset = reason - start

@@ -1,10 +1,10 @@
-/// The header values that all Live Activity pushes of one app have in common: topic, push type and paths.
+/// The header values that are the same for all Live Activity pushes of one app: topic, push type and paths.
 public struct AppPushHeaders: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
     /// The value of `apns-push-type`.
     public let pushType: String
-    /// The part of `:path` before the device token.
+    /// The `:path` of a push to a device, without the device token at its end.
     public let devicePathPrefix: String
     /// The `:path` of broadcasts. It names no channel, because the channel is in a header field of its own.
     public let broadcastPath: String

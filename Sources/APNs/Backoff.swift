@@ -23,8 +23,8 @@ struct Backoff {
         failureCount += 1
     }
 
-    /// Returns the delay after the failures so far. A part of it, half of `baseMilliseconds`, is never random: if
-    /// delays could be near 0, many connections would retry at once.
+    /// Returns the delay after the failures so far. Half of `baseMilliseconds` is never random: if delays could be near
+    /// 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
         let currentJitterMillisecondsMax = min(

@@ -6,37 +6,33 @@ public enum BreakerCause: UInt8, Sendable {
     /// is wrong, not the tokens.
     case deviceTokens
     /// APNs refuses the provider, usually its token: several pushes got `providerRefused` (``ResponseDisposition``) or
-    /// 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts the provider token.
-    /// Usually the signing key, its team, its environment or the topic is wrong, or a proxy responds in APNs' place.
+    /// 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts the token.
     case providerToken
 
     /// The name of this cause in log lines.
     public var name: String { "\(self)" }
 }
 
-/// The limits at which the circuit breaker of a pool opens: the pool then stops sending, because its pushes cannot
-/// succeed.
+/// The limits at which a pool's circuit breaker opens. The pool then stops sending, because its pushes cannot succeed.
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
-    /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
-    /// 5xx responses except 503 Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
+    /// The time in which the breaker counts ended pushes and failures. Then it begins again with counts of 0. Failures
+    /// are timeouts, and 5xx responses except 503 Shutdown. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
-    /// The breaker checks the share of failures only after this many pushes have ended in the failure window
-    /// (`failureWindowMilliseconds`). Without this minimum, one failure would open the breaker of a pool that sends
-    /// little. Range 1 to 100,000.
+    /// The breaker checks the share of failures only if this many pushes have ended in `failureWindowMilliseconds`.
+    /// Without this minimum, one failure would open the breaker of a pool that sends little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
-    /// The breaker opens if more than this percentage of the ended pushes in the failure window are failures. Range 1
-    /// to 100.
+    /// The breaker opens if more than this percentage of the pushes that ended in `failureWindowMilliseconds` are
+    /// failures. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The length of a suspect window, in ended pushes. In each window, the breaker counts the suspect responses:
-    /// BadDeviceToken and DeviceTokenNotForTopic. If there are many, the environment or the topic may be wrong for all
-    /// tokens. Range 1 to 100,000.
+    /// The number of ended pushes over which the breaker counts suspect responses: BadDeviceToken and
+    /// DeviceTokenNotForTopic. Then it begins again with counts of 0. If there are many, the environment or the topic
+    /// may be wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
-    /// The breaker checks the share of suspect responses only if the suspect window (`pushesPerSuspectWindow`) has at
-    /// least this many of them. Without this minimum, one invalid token at the beginning of a window would open the
-    /// breaker. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only if it has counted this many. Without this minimum, one
+    /// invalid token soon after the count has begun would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
-    /// The breaker opens if more than this percentage of the ended pushes in the suspect window got a suspect response.
-    /// Range 1 to 100.
+    /// The breaker opens if more than this percentage of the pushes counted so far (`pushesPerSuspectWindow`) got a
+    /// suspect response. Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens at this many refusals of the provider: responses that are `providerRefused`
     /// (``ResponseDisposition``), such as a 403, or TooManyProviderTokenUpdates. A response that shows that APNs
@@ -84,8 +80,9 @@ enum CircuitBreakerSample {
     /// not show that APNs accepts the provider token, because APNs may respond with 429 before it checks this token.
     case throttled
     /// APNs responded with 429 TooManyProviderTokenUpdates, or refuses the provider for a fault that a new provider
-    /// token cannot repair. These are `inconclusive` instead: a refusal of a new signing key that a connection tries,
-    /// and one that may concern only broadcasts, in a pool that also sends pushes to devices.
+    /// token cannot repair. Two kinds of refusals are `inconclusive` instead:
+    /// - refusals of a new signing key that a connection tries;
+    /// - refusals that may concern only broadcasts, in a pool that also sends pushes to devices.
     case providerRefused
     /// The push does not show whether APNs works: for example, its connection was lost. The breaker counts the push as
     /// ended, but neither as a success nor as a failure. If the push was a probe, the probe has failed.
@@ -102,8 +99,7 @@ enum CircuitBreakerSample {
         case .providerRefused: self = .providerRefused
         case .rejected: self = completion == .responded ? .available : .inconclusive
         case .retrySoon where completion == .notProcessed && hasTimedOut: self = .unavailable
-        // After `retrySoon` or `refreshProviderToken`, another connection can send the push. So neither shows a fault
-        // of APNs.
+        // Neither is a fault of APNs: another connection can send the push.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -137,11 +133,11 @@ struct CircuitBreaker {
 
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
-    // The current failure window and its counts. The window lasts for a time (`failureWindowMilliseconds`).
+    // The counts over `failureWindowMilliseconds`, and when that time began.
     private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
     private var failureCount = 0
-    // The counts of the current suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
+    // The counts since the last reset, over at most `pushesPerSuspectWindow` pushes.
     private var suspectWindowPushCount = 0
     private var suspectResponseCount = 0
     /// How many `providerRefused` samples have come. The count begins again with 0 when a response shows that APNs
@@ -194,10 +190,10 @@ struct CircuitBreaker {
     mutating func noteEndedPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
-            // This push was sent before the breaker opened, so the push does not count.
+            // The push was sent before the breaker opened, so it does not count.
             return .none
         case .probing(let cause):
-            // This push is the probe: `permitsProbe` required that no other push was in flight.
+            // The ended push is the probe, because `permitsProbe` required that no other push was in flight.
             if sample == .available || sample == .throttled && cause != .providerToken {
                 self = CircuitBreaker(configuration)
                 return .closed

@@ -41,8 +41,8 @@ extension Connection {
         }
     }
 
-    /// Subtracts 1 from `allowedFrameCount`. If the count was 0, refills it (``ConnectionLimits/framesPerSecondMax``).
-    /// Throws instead if the last refill was less than a second ago: the server then floods the connection with frames.
+    /// Counts a received frame, and refills `allowedFrameCount` when it is used up. Throws if the last refill was less
+    /// than a second ago: the server floods the connection with frames (``ConnectionLimits/framesPerSecondMax``).
     private func consumeFrameAllowance() throws(ConnectionFault) {
         allowedFrameCount -= 1
         guard allowedFrameCount < 0 else { return }
@@ -56,9 +56,8 @@ extension Connection {
 
     /// Returns the slot of the push on a stream; -1 if the stream is closed. Throws if the stream was never open.
     ///
-    /// After we have reset a stream, its frames may still arrive until the server gets our RST_STREAM. The caller must
-    /// still decode their header blocks and count their bytes, because HPACK's table and the receive window belong to
-    /// the whole connection.
+    /// For a closed stream, the caller must still decode header blocks and count bytes: after our RST_STREAM, frames
+    /// may still arrive, and HPACK's table and the receive window belong to the whole connection.
     private func slotIndex(of streamIdentifier: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -94,8 +93,8 @@ extension Connection {
         if head.hasIdentifier, head.identifier != slot.pointee.identifier {
             pool.statistics.apnsIdentifierMismatchCount += 1
         }
-        // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
-        // length is not checked.
+        // Do not check the length of a 204 or 304 response: it has no content, whatever its `content-length` says (RFC
+        // 9113, section 8.1.1).
         slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.remainingResponseBytes = head.contentLengthBytes
         if endsStream { checkLengthAndFinishResponse(slotIndex) }
@@ -176,8 +175,8 @@ extension Connection {
         applyPeerSettings()
     }
 
-    /// Checks the send windows of the open streams, because SETTINGS with a new initial window size have changed all of
-    /// them (RFC 9113, section 6.9.2). Throws if a window is now too large.
+    /// Throws if the send window of an open stream is too large, after SETTINGS with a new initial window size have
+    /// changed all these windows (RFC 9113, section 6.9.2).
     private func checkStreamWindows() throws(ConnectionFault) {
         for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
             let windowDeltaBytes = pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
@@ -194,8 +193,8 @@ extension Connection {
     }
 
     /// Throws if too much output waits. Then the peer sends SETTINGS or PING frames, but does not read our
-    /// acknowledgements, which would fill the memory. Pushes cannot fill the memory: the connection sends no push while
-    /// more than ``Stream/highWaterBytes`` of output waits.
+    /// acknowledgements, which would fill the memory. (Pushes cannot: none is sent while more than
+    /// ``Stream/highWaterBytes`` wait.)
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.waitingAcknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {
@@ -231,7 +230,7 @@ extension Connection {
         let lastStreamIdentifier = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
         let code = frame.payload.networkUInt32(at: 4)
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
-        let reason = ResponseBody(data).reason
+        let reason = ErrorContent(data).reason
         let text = data.logText(bytesMax: ConnectionLimits.goAwayTextBytesMax)
         pool.report(.goAway(connection: number, code: code, reason: reason, text: text))
         retire(.goAway)

@@ -8,8 +8,8 @@ extension Connection {
     ///   has no usable provider token, it also retires.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
-        // If the clock was set back, the token seems to be issued in the future, and APNs may refuse it. The scheduled
-        // check of the token may be hours away, so check now.
+        // If the clock was set back, the token seems to be issued in the future, and APNs may refuse it. So check the
+        // token now, not at the scheduled time, which may be hours away.
         let wasClockSetBack = loop.wallMilliseconds < tokenUsedSinceSeconds * 1_000
         let isCheckDue = wasClockSetBack || loop.wallMilliseconds >= newerTokenCheckAtWallMilliseconds
         guard !isCheckDue || updateProviderToken() else {
@@ -131,9 +131,9 @@ extension Connection {
             // A connection must never carry tokens of two keys, so this one keeps its current token.
             nextToken = providerToken
         }
-        // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use. So a
-        // token becomes too old here if its key was replaced, or if this connection tries a new key. A refusal for the
-        // age of a new key's token would make `tokenSource` discard this key, although the key is good.
+        // Never send a token that is too old for APNs. `tokenSource` renews only tokens of the key in use, so a token
+        // of a replaced key or of a new key on trial can become too old. If APNs refused a new key's token for its age,
+        // `tokenSource` would discard the key.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -145,14 +145,13 @@ extension Connection {
             tokenUsedSinceSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
-        // If the clock was set back, the use of the token may seem to begin in the future. Then count the use from now.
+        // If the clock was set back, the use of the token may seem to begin in the future. So it counts from now.
         tokenUsedSinceSeconds = min(tokenUsedSinceSeconds, seconds)
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
             usedSinceSeconds: tokenUsedSinceSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // `checkAtSeconds` is in the past if the check is due, but there was no newer token. Wait a second in this
-        // case, because otherwise every push would ask for a token.
+        // If the check is already due, there was no newer token: wait a second, so that not every push asks for one.
         newerTokenCheckAtWallMilliseconds =
             max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
@@ -236,10 +235,10 @@ extension Connection {
     /// connection and its provider token. All pushes of the connection end through this function.
     func completePush(_ slotIndex: Int32, wasStreamRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(slotIndex).pointee
-        var body = ResponseBody()
+        var body = ErrorContent()
         let hasFinalStatus = slot.status >= 200
         if hasFinalStatus, slot.keptResponseBytes > 0 {
-            body = ResponseBody(
+            body = ErrorContent(
                 UnsafeRawBufferPointer(
                     start: pushSlots.responseBodyMemory(slotIndex),
                     count: Int(slot.keptResponseBytes)
@@ -266,8 +265,8 @@ extension Connection {
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition,
             isBroadcast: slot.isBroadcast
         )
-        // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
-        // bytes of the reason stay valid until another response is written to the slot.
+        // Free the slot first, so that the handler can submit a push in it. The bytes of the reason stay valid until
+        // another response is written to the slot.
         streamTable.remove(slot.streamIdentifier)
         pushSlots.free(slotIndex)
         if isTrialKeyRefused {
@@ -296,17 +295,16 @@ extension Connection {
 
     /// Whether a response refuses the key of the provider token: a 403 or a 400 TopicDisallowed. Exceptions:
     /// - A 400 TopicDisallowed while the breaker is not closed: APNs may refuse the topic with every key.
-    /// - A 403 without a reason to a broadcast: a proxy may permit only the paths of devices.
+    /// - A 403 to a broadcast without a reason: it may come from a proxy that permits only the paths of devices.
     private func isKeyRefused(_ slot: PushSlot, _ reason: Reason) -> Bool {
         if slot.status == 403 { return !(slot.isBroadcast && reason == .absent) }
         return slot.status == 400 && reason == .topicDisallowed && pool.breaker.isClosed
     }
 
-    /// Notes that a push has timed out. Retires the connection if several pushes in a row have timed out, or if this
-    /// push was the breaker's probe. PINGs do not show this fault: a load balancer without a server behind it may still
-    /// acknowledge them.
+    /// Retires the connection if several pushes in a row have timed out, or if the breaker's probe has. A PING does not
+    /// show this fault, because a load balancer may acknowledge it although it has no server.
     ///
-    /// - Parameter submittedAtMilliseconds: when the push that has timed out was submitted.
+    /// - Parameter submittedAtMilliseconds: when the push that has just timed out was submitted.
     private func retireIfUnresponsive(submittedAtMilliseconds: Int64) {
         // Do not count a push from before `lastServedAtMilliseconds`: the server has served another request since.
         guard submittedAtMilliseconds >= lastServedAtMilliseconds else { return }
@@ -342,9 +340,8 @@ extension Connection {
 
     // MARK: - Deadlines of pushes
 
-    /// Ends the pushes that have timed out, and closes the connection if its peer has stopped reading. Otherwise
-    /// schedules the timer again for the oldest push that is left, and sends a PING if the peer has been silent for
-    /// half of the timeout (``Timer/requestTimeout``).
+    /// Ends the pushes that have timed out. Closes the connection if its peer has stopped reading. Otherwise schedules
+    /// the timer again, and sends a PING if nothing was received for half of the timeout (``Timer/requestTimeout``).
     func requestTimerFired() {
         let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
@@ -367,8 +364,8 @@ extension Connection {
             hasTimedOutPush = true
         }
         if isOutputStalled { return close(.outputStalled, detail: "") }
-        // If pushes time out while much output waits, the peer has stopped reading. Much output without a timeout only
-        // means that the connection is busy.
+        // Much output alone only means that the connection is busy. But if pushes time out too, the peer has stopped
+        // reading.
         if hasTimedOutPush, let stream = transportStream, stream.pendingOutputBytes > Stream.highWaterBytes {
             return close(.outputStalled, detail: "")
         }
@@ -387,8 +384,8 @@ extension Connection {
             let untilSilentMilliseconds = silentAtMilliseconds - nowMilliseconds
             return schedule(.requestTimeout, afterMilliseconds: min(remainingMilliseconds, untilSilentMilliseconds))
         }
-        // The peer has been silent for half of the timeout. A PING shows whether the peer is dead, usually before the
-        // oldest push times out. But a living peer always gets enough time for its acknowledgement.
+        // Nothing was received for half of the timeout. A PING usually shows before the oldest push times out whether
+        // the peer is dead. A living peer gets at least a quarter of the timeout to acknowledge it.
         sendPing(
             timeoutMilliseconds: min(
                 configuration.pingTimeoutMilliseconds,

@@ -40,8 +40,7 @@ final class Connection {
     }
 
     unowned let pool: Pool
-    /// The connection's number: 1 for the pool's first connection, 2 for the second. Responses have it as
-    /// ``PushResponse/connectionNumber``.
+    /// The connection's number in its pool, from 1. Responses have it as ``PushResponse/connectionNumber``.
     let number: UInt32
     let loop: EventLoop
     let configuration: PoolConfiguration
@@ -49,18 +48,16 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the last push on this `unauthenticated` connection failed to show that APNs accepts the provider token:
-    /// for example, the push timed out or got a 403.
-    ///
-    /// If true, pushes go to `open` connections first, because this server may be overloaded. The pool sets the
-    /// property to false after a second at most, and the next push tests the token again.
+    /// Whether the last push on this `unauthenticated` connection did not show that APNs accepts the provider token:
+    /// for example, it timed out or got a 403. Pushes then go to `open` connections first. At most a second later, the
+    /// pool sets this to false, and the next push tests the token again.
     var hasTokenTestFailed = false
 
     /// Whether the server's first SETTINGS frame has arrived. It shows that the server's address works.
     private(set) var hasReceivedSettings = false
     /// When the last response with a status below 500 came; 0: none. Such a response shows that requests are served.
     var lastServedAtMilliseconds: Int64 = 0
-    /// How many of the pushes that were submitted after `lastServedAtMilliseconds` have timed out.
+    /// How many pushes have timed out that were submitted at `lastServedAtMilliseconds` or later.
     var timedOutPushCount = 0
 
     // The state of the HTTP/2 protocol on this connection.
@@ -137,8 +134,8 @@ final class Connection {
     var freeStreamCount: Int {
         let unusedStreamCount = streamsMax - pushSlots.count
         guard unusedStreamCount > 0, let stream = transportStream, stream.isOpen else { return 0 }
-        // Take no push that would only wait for the send window. The push must wait in the caller's queue instead,
-        // where a newer state can replace it.
+        // Take no push that would only wait for the send window. It waits in the caller's queue instead, where a newer
+        // state can replace it.
         let hasSendWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
         return hasSendWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
     }
@@ -292,15 +289,15 @@ enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// A connection with pushes in flight takes another push only if its send window has at least this many bytes: the
-    /// size of the largest body, that of a broadcast.
+    /// The send window that a connection with pushes in flight must have to take another push, in bytes: the size of
+    /// the largest body, that of a broadcast.
     static let sendWindowBytesMin: Int64 = 5_120
     /// The maximum number of bytes in the body of a response, padding included. After more bytes, the connection resets
     /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// The connection retires when this many pushes in a row have timed out. One push without a response may be the
-    /// fault of its stream only.
+    /// The connection retires after this many timeouts of pushes without a response between them. A single timeout may
+    /// be the fault of its stream only.
     static let timedOutPushesMax = 5
     /// How many frames the server may send in a second if we send no push. More frames are a flood, and end the
     /// connection (RFC 9113, section 10.5).
@@ -310,8 +307,8 @@ enum ConnectionLimits {
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to `allowedFrameCount`, for its response and the server's flow control.
     static let framesAllowedPerPush = 8
-    /// The highest value to which pushes can raise `allowedFrameCount`. Without this limit, `allowedFrameCount` would
-    /// grow as long as the connection sends pushes, and a later flood would not end the connection.
+    /// The highest value to which pushes can raise `allowedFrameCount`. Without this limit, a connection that has sent
+    /// many pushes would notice no flood of frames.
     static let allowedFramesMax = 100_000
     /// How much output may wait beyond ``Stream/highWaterBytes``: a few thousand acknowledgements. If more output
     /// waits, the connection ends, because its peer does not read our acknowledgements.
@@ -345,8 +342,8 @@ extension Connection {
     fileprivate func streamClosed(error: StreamError?) {
         // Keep the pool alive: `close` calls the pool's handler, and the handler may release the pool.
         let pool = pool
-        // While the breaker is open, the pool has room only if no push is in flight. So look for room only after
-        // `close` has ended this connection's pushes.
+        // While the breaker is open, the pool has room only if no push is in flight. So look for room after `close` has
+        // ended this connection's pushes.
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "closed by the server")

@@ -4,20 +4,19 @@ import Synchronization
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
 /// budget. The connections of ``ChannelManagementClient`` do not count.
 ///
-/// The limits do not apply to an *essential* connection. Such a connection tries a new signing key, replaces a
-/// connection with an old key, or is its pool's only connection that is not retired. With limits for essential
-/// connections, one app's connections could keep another app from sending.
+/// The limits do not apply to an *essential* connection, so that one app's connections cannot keep another app from
+/// sending. Such a connection is its pool's only connection that is not retired, tries a new signing key, or replaces a
+/// connection with an old key.
 ///
-/// A lock guards the counts. Pools take the lock when a connection opens or ends, never for a push.
+/// A lock guards the counts. Pools take it when a connection opens or ends, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var connectionCount = 0
         var connectionCountsByAddress: [SocketAddress: Int] = [:]
         /// For each address with usable connections: their number, and since when there has always been at least one.
         var usableConnections: [SocketAddress: (count: Int, sinceMilliseconds: Int64)] = [:]
-        /// For each address with a remembered failure: when the address failed, or when the last attempt after this
-        /// failure began. An entry is removed after `failureMemoryMilliseconds`, or by
-        /// ``noteUsable(_:nowMilliseconds:)``.
+        /// The addresses that failed in the last `failureMemoryMilliseconds`, and when. A later attempt to connect to
+        /// such an address replaces the time by its own.
         var failedAtMillisecondsByAddress: [SocketAddress: Int64] = [:]
         /// When the next pool that starts may open its first connection; `.min` until a pool has started.
         var nextFirstOpeningAtMicroseconds: Int64 = .min
@@ -35,10 +34,10 @@ public final class ConnectionBudget: Sendable {
             return nowMilliseconds - failedAtMilliseconds < ConnectionBudget.avoidanceMilliseconds
         }
 
-        /// The sort key of an address: the address with the lowest rank gets the next connection. First come the
-        /// addresses without a remembered failure, the one with the fewest connections before the others. Then come the
-        /// addresses that have failed, the oldest failure first. The connections of these do not count, because an
-        /// address that always fails, such as an IPv6 address without a route, would always have the fewest.
+        /// The sort key of an address; the lowest comes first. Addresses without a remembered failure come first, by
+        /// the number of their connections; then the others, the oldest failure first. An address that always fails,
+        /// such as an IPv6 address without a route, always has the fewest connections, so their number does not count
+        /// here.
         func rank(_ address: SocketAddress) -> (Int64, Int) {
             (failedAtMillisecondsByAddress[address] ?? .min, connectionCountsByAddress[address, default: 0])
         }
@@ -58,13 +57,12 @@ public final class ConnectionBudget: Sendable {
     /// The limit on the pools' connections to one address at one time. Users of the library pushy needed no more
     /// than two for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
     public let connectionsPerAddressMax: Int
-    /// How long the pools avoid an address after a connection to it failed, if another address has room. A failed
-    /// attempt gives back its place at once, so without this time the pools would choose a dead address again and
-    /// again: it has the fewest connections.
+    /// How long the pools avoid an address after a failed connection, if another address has room. An address that is
+    /// dead has the fewest connections, so without this time the pools would choose it again and again.
     static let avoidanceMilliseconds: Int64 = 60_000
-    /// How long the failure of an address is remembered: longer than the address is avoided. At the end of an outage,
-    /// ``noteUsable(_:nowMilliseconds:)`` must know that the first address that works again had failed. Ten minutes are
-    /// enough for a single pool with the longest back-off to try all of about eight addresses again.
+    /// How long the failure of an address is remembered: at the end of an outage, ``noteUsable(_:nowMilliseconds:)``
+    /// must know that the first address that works again had failed. In ten minutes, even a single pool with the
+    /// longest back-off tries all of APNs' about eight addresses again.
     static let failureMemoryMilliseconds: Int64 = 600_000
     /// The maximum number of addresses whose failure is known at one time (R4). APNs has about eight for each host.
     static let failedAddressesMax = 256
@@ -90,8 +88,7 @@ public final class ConnectionBudget: Sendable {
     }
 
     /// Reserves the time of a pool's first connection, and returns it. Every pool calls this method once, when it
-    /// starts. The times of pools that start together are 50 ms apart, or less if there are more than 40 pools. Later
-    /// connections do not wait for them, because each pool opens these one by one.
+    /// starts. The times of pools that start together are 50 ms apart, or less if there are more than 40 pools.
     func reserveFirstOpening(nowMilliseconds: Int64) -> Int64 {
         state.withLock { state in
             let openingAtMicroseconds = max(state.nextFirstOpeningAtMicroseconds, nowMilliseconds * 1_000)
@@ -102,16 +99,16 @@ public final class ConnectionBudget: Sendable {
 
     /// Reserves a connection to one address, and returns this address. Takes the address with the lowest `rank` from
     /// the first of these groups that has an address with room:
-    /// 1. If the pool has no live connection and its last attempt has failed: the addresses of `all` that have had a
-    ///    usable connection since before the failed attempt. An address that became usable later may be the only one
-    ///    after an outage, and all pools would connect to it.
+    /// 1. For a pool without a live connection whose last attempt failed: the addresses that have had a usable
+    ///    connection since before that attempt. (One that works only since then may be the only one after an outage,
+    ///    and all pools would connect to it.)
     /// 2. The addresses of `preferred` that are not avoided (``avoidanceMilliseconds``).
     /// 3. The addresses of `all`.
     ///
     /// - Parameters:
     ///   - isEssential: if true, the limits do not apply.
-    ///   - failedAttemptAtMilliseconds: when the failed attempt of a pool without a live connection began; otherwise
-    ///     nil.
+    ///   - failedAttemptAtMilliseconds: when that attempt began; nil if the pool has a live connection, or no attempt
+    ///     failed.
     /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.
     func reserveAddress(
         preferred: [SocketAddress],
@@ -135,8 +132,8 @@ public final class ConnectionBudget: Sendable {
                 guard let address = addressesWithRoom.min(by: { state.rank($0) < state.rank($1) }) else { continue }
                 state.connectionCount += 1
                 state.connectionCountsByAddress[address, default: 0] += 1
-                // Give a failed address a new failure time, even before this attempt ends. So the next pool tries
-                // another address. Otherwise all pools would connect to the address whose failure is oldest.
+                // A failed address gets a new failure time when an attempt begins, so that the next pool tries another
+                // address. Otherwise all pools would connect to the address whose failure is oldest.
                 if state.failedAtMillisecondsByAddress[address] != nil {
                     state.failedAtMillisecondsByAddress[address] = nowMilliseconds
                 }
@@ -161,11 +158,9 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Notes that a connection to the address is usable.
-    ///
-    /// If the address had failed, forgets the failures of all addresses of its family (IPv4 or IPv6), because the fault
-    /// has probably ended for all of them. Otherwise the others would stay avoided, and all pools would connect to this
-    /// address. The other family may have no route at all, so its failures stay.
+    /// Notes that a connection to the address is usable. If the address had failed, also forgets the failures of all
+    /// addresses of its family (IPv4 or IPv6), because the fault has probably ended for all of them. Otherwise all
+    /// pools would avoid the others, and connect to this one.
     func noteUsable(_ address: SocketAddress, nowMilliseconds: Int64) {
         state.withLock { state in
             state.usableConnections[address, default: (count: 0, sinceMilliseconds: nowMilliseconds)].count += 1

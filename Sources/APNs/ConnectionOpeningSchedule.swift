@@ -6,8 +6,8 @@ import Reactor
 /// If the ``ConnectionBudget`` does not permit a connection, the attempt has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
-    /// Whether an attempt to open a connection is under way. The attempt finds the addresses of the host, and then
-    /// connects to one of them. The attempt ends in each of these cases:
+    /// Whether an attempt to open a connection is under way: finding the host's addresses, and connecting to one of
+    /// them. The attempt ends in each of these cases:
     /// - The server's SETTINGS arrive.
     /// - The attempt fails.
     /// - The pool no longer wants the connection.
@@ -19,8 +19,8 @@ struct ConnectionOpeningSchedule {
     /// Whether the pool waits for room in the ``ConnectionBudget``, because there was none at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
-    /// The longest random delay before the pool's first connection. The delay spreads the openings of workers that
-    /// start together.
+    /// The longest random delay before the pool's first connection, so that workers that start together do not connect
+    /// together.
     private static let firstOpeningJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget permits no connection. The delay is random, so that the pools of
     /// a process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
@@ -28,7 +28,8 @@ struct ConnectionOpeningSchedule {
 
     private let openingIntervalMilliseconds: Int64
     private var backoff: Backoff
-    /// The earliest time of the pool's first opening; nil before ``reserveFirstOpening(from:nowMilliseconds:)``.
+    /// The earliest time of the pool's first opening; nil until the pool has reserved it
+    /// (``reserveFirstOpening(from:nowMilliseconds:)``).
     private var firstOpeningAtMilliseconds: Int64?
     private var lastAttemptAtMilliseconds: Int64?
     /// When the last attempt began whose connection did not become usable; nil after ``noteSuccess()``.
@@ -43,8 +44,8 @@ struct ConnectionOpeningSchedule {
         )
     }
 
-    /// Reserves the time of the pool's first opening. The pools of all lanes start at the same moment, and without this
-    /// time they would open their first connections at once.
+    /// Reserves the time of the pool's first opening. The pools of all lanes start at the same moment, but must not
+    /// open their first connections at once.
     mutating func reserveFirstOpening(from budget: ConnectionBudget, nowMilliseconds: Int64) {
         firstOpeningAtMilliseconds = budget.reserveFirstOpening(nowMilliseconds: nowMilliseconds)
     }
@@ -55,16 +56,14 @@ struct ConnectionOpeningSchedule {
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let lastAttemptAtMilliseconds else {
-            // Also add a random time, because several workers may start at the same moment. Their pools would otherwise
-            // open connections at the same moments.
+            // The random time is for workers that start at the same moment: their pools have the same reserved times.
             return backoffMilliseconds + max(0, (firstOpeningAtMilliseconds ?? nowMilliseconds) - nowMilliseconds)
                 + Int64.random(
                     in: 0...min(openingIntervalMilliseconds / 8, Self.firstOpeningJitterMillisecondsMax),
                     using: &generator
                 )
         }
-        // The random part is needed because lanes and workers that started together would otherwise open connections at
-        // the same moments again.
+        // The random part keeps lanes and workers that started together from opening connections together again.
         let jitterMilliseconds = Int64.random(
             in: -openingIntervalMilliseconds / 4...openingIntervalMilliseconds / 4,
             using: &generator
@@ -110,19 +109,16 @@ struct ConnectionOpeningSchedule {
         failedAttemptAtMilliseconds = lastAttemptAtMilliseconds
     }
 
-    /// Makes the next back-off longer. Call this method if no address of the host was found, or if a connection ends or
-    /// is retired before APNs has accepted its provider token. Exceptions: the connection is retired as surplus or as
-    /// unresponsive.
+    /// Makes the next back-off longer. Call this method if the host's addresses were not found, or if a connection ends
+    /// or is retired before APNs has accepted its provider token, but not if it is retired as surplus or unresponsive.
     mutating func lengthenBackoff() {
         backoff.noteFailure()
     }
 
-    /// Sets the back-off to its value after one failure. Call this method when a connection is retired as unresponsive.
-    /// The pools of a process often notice at the same moment that APNs does not respond, so the next connection needs
-    /// a random delay (R21).
-    ///
-    /// The delay does not grow, because connections open slowly anyway: an unresponsive one lasts at least as long as
-    /// the timeout of a push. And only a pool with a connection can notice that APNs responds again.
+    /// Sets the back-off to its value after one failure. Call this method when a connection is retired as unresponsive:
+    /// the pools of a process often notice at the same moment that APNs does not respond, so the next connection needs
+    /// a random delay (R21). The delay need not grow, because each unresponsive connection lasts at least one timeout
+    /// of a push.
     mutating func setBackoffToOneFailure() {
         backoff.noteSuccess()
         backoff.noteFailure()

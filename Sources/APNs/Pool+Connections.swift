@@ -3,13 +3,12 @@ import Reactor
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
     /// Schedules the opening of one more connection if the pool wants one, and no opening is scheduled or under way. An
-    /// opening that waits for the ``ConnectionBudget`` is scheduled again, without this wait, once its connection is
-    /// essential.
+    /// opening that waits for the ``ConnectionBudget`` is scheduled earlier when its connection has become essential.
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. Keep it, unless it waits for room in the budget, and the budget no
-            // longer limits the connection because the connection is essential.
+            // Keep the scheduled opening, unless it waits for room in the budget, which no longer limits the
+            // connection.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -22,17 +21,17 @@ extension Pool {
         )
     }
 
-    /// Whether the pool wants one more connection than it has. A retired connection does not count, even if it still
-    /// waits for responses, so its replacement opens at once. But all connections together, the retired ones included,
-    /// are at most twice `connectionsMax` (R4).
+    /// Whether the pool wants one more connection than it has. Connections that are retired do not count, even if they
+    /// still wait for responses, so their replacements open at once. But all together are at most twice
+    /// `connectionsMax` (R4).
     private var wantsAnotherConnection: Bool {
         let extraConnectionCount = trialToken != nil || needsConnectionForKeyReplacement ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool needs one connection more than `sizing.wantedConnectionCount` for a while: it tries a key on a
-    /// connection, or replaces a connection with the old key.
+    /// Whether the pool may have one connection more than `sizing.wantedConnectionCount`, because it tries a key on a
+    /// connection, or still has a connection with the old key.
     private var needsConnectionForKeyReplacement: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
@@ -64,11 +63,11 @@ extension Pool {
         }
     }
 
-    /// Begins to open the scheduled connection if the pool still wants one. If the connection is not essential and the
-    /// ``ConnectionBudget`` has no room, waits for room instead.
+    /// Begins to open the scheduled connection if the pool still wants one. Waits instead if the ``ConnectionBudget``
+    /// has no room and limits this connection.
     func openConnection() {
-        // Check again whether to open a connection: while the timer ran, the pool may have got fewer pushes, or APNs
-        // may have accepted or refused a new key.
+        // Check again: while the timer ran, the load may have become lower, or APNs may have accepted or refused a new
+        // key.
         guard phase == .running else { return }
         guard wantsAnotherConnection else { return openingSchedule.endConnectionBudgetWait() }
         guard isNextConnectionEssential || configuration.connectionBudget.hasRoom else {
@@ -148,8 +147,7 @@ extension Pool {
             configuration.connectionBudget.noteUsable(address, nowMilliseconds: loop.nowMilliseconds)
         }
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
-        // would first get up to 32 pushes. In a pool with one push a second, the new connection would wait for half a
-        // minute.
+        // would first get up to 32 pushes, which takes half a minute at one push a second.
         preferredConnection = nil
         scheduleOpeningIfNeeded()
     }
@@ -166,8 +164,8 @@ extension Pool {
             openingSchedule.setBackoffToOneFailure()
             noteFailure(ofAddressOf: connection)
         } else if !connection.wasAuthenticated, cause != .surplus {
-            // APNs has not accepted the connection's token. A surplus connection is no failure: the pool no longer
-            // needs it.
+            // APNs has not accepted the connection's token. (A surplus connection has not failed: the pool no longer
+            // needs it.)
             openingSchedule.lengthenBackoff()
         }
         report(.retiring(connection: connection.number, cause: cause))

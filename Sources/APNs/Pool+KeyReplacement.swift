@@ -9,7 +9,7 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.usesKey(otherThan: generation) }
     }
 
-    /// Takes the next steps in replacing a signing key, once per interval, in this order:
+    /// Takes the next steps in replacing a signing key. Called at the end of each interval of ``PoolSizing``:
     /// 1. Retires each connection whose trial of a key is obsolete (``ProviderTokenSource/isKeyTrialObsolete(_:)``).
     /// 2. Forgets `trialToken` if its trial is obsolete. No connection was opened for this trial yet.
     /// 3. Begins to try a new key, if possible.
@@ -24,8 +24,7 @@ extension Pool {
         if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
         beginKeyTrialIfPossible()
         let generation = tokenSource.keyGeneration
-        // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test the old key's
-        // tokens, which the pool no longer needs.
+        // Otherwise the next pushes would test the old key's tokens, which the pool no longer needs.
         for connection in connections
         where connection.phase == .unauthenticated && connection.usesKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -37,16 +36,13 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Begins to try a new key, the candidate, with a token from the token source. Does nothing in each of these cases:
-    /// - The pool already has a `trialToken`, or the token source gives it none: for example, another pool tries the
-    ///   candidate.
-    /// - No push has ended in this interval. Perhaps the pool has no push for the trial.
-    /// - It is not certain whether APNs accepts the key in use: the breaker is closed and no connection is `open`, or
-    ///   the breaker has opened for another cause than `providerToken`.
-    ///
-    /// If APNs accepts the key in use, this key's connections keep sending during the trial. If APNs refuses the key in
-    /// use, the breaker has opened, and the pool retires this key's connections: otherwise they would get the breaker's
-    /// probes, and no push would try the candidate.
+    /// Begins to try a new key, the candidate, with a token from the token source. All of these must be true:
+    /// - The pool has no `trialToken` yet, and the token source gives it one. It gives none while another pool tries
+    ///   the candidate.
+    /// - A push has ended in this interval. Otherwise the pool may have no push for the trial.
+    /// - APNs accepts the key in use (the breaker is closed and a connection is `open`), or refuses it (the breaker has
+    ///   opened for this). In the second case, the pool retires the connections with the key in use: otherwise they,
+    ///   and not the candidate's connection, would get the breaker's probes.
     private func beginKeyTrialIfPossible() {
         let isKeyInUseRefused = breaker.cause == .providerToken
         let isKeyInUseAccepted = breaker.isClosed && connections.contains { $0.phase == .open }

@@ -45,7 +45,7 @@ public struct PoolGauges: Sendable, Equatable {
     /// How many pushes all connections together may have in flight.
     public var streamsMax = 0
     public var inFlightPushCount = 0
-    /// The issue time of the provider token of one connection: the newest connection that has a token. UNIX seconds;
-    /// nil if no connection has a token.
+    /// When the provider token of the newest connection that has one was issued, UNIX seconds; nil if no connection has
+    /// a token.
     public var providerTokenIssuedAtSeconds: Int64?
 }

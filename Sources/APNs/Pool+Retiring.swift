@@ -2,14 +2,14 @@ import Reactor
 
 /// Retires connections after responses that concern more than the push.
 extension Pool {
-    /// How long a connection must have used its provider token before TopicDisallowed retires the connection. So, while
-    /// the topic is refused, the pool opens at most one connection in this time, and still has a connection for the
-    /// breaker's probes. After the fault is repaired, pushes continue within about this time.
+    /// How long a connection must have used its provider token before TopicDisallowed retires it. So, while APNs
+    /// refuses the topic, each connection is replaced at most this often, and the breaker still has one for its probes.
+    /// After the fault is repaired, pushes continue within about this time.
     static let refusedTopicSecondsMin: Int64 = 30
 
-    /// Retires the connection if the reason concerns this connection: APNs closes it, refuses its provider token, or
-    /// refuses its topic; but TopicDisallowed has no effect before ``refusedTopicSecondsMin``. After
-    /// ExpiredProviderToken or UnrelatedKeyIdInToken, the token source may also forget the token.
+    /// Retires the connection if the reason concerns it: APNs closes it, refuses its provider token, or, after
+    /// ``refusedTopicSecondsMin``, refuses its topic. After ExpiredProviderToken or UnrelatedKeyIdInToken, the token
+    /// source may also forget the token.
     func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:

@@ -2,8 +2,8 @@ import Reactor
 
 /// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides.
 extension Pool {
-    /// Begins the next interval of ``PoolSizing``, and schedules its end. Also lets the next pushes repeat failed token
-    /// tests.
+    /// Begins the next interval of ``PoolSizing``, and schedules its end. In it, pushes test provider tokens again
+    /// whose last test has failed.
     func beginSizingInterval() {
         sizingInterval = PoolSizing.Interval()
         repeatFailedTokenTests()
@@ -24,8 +24,8 @@ extension Pool {
         }
     }
 
-    /// Notes that the pool no longer starves (``PoolSizing``). Adds the time of starvation to the `starvedMilliseconds`
-    /// of the current interval, without the part that lies in earlier intervals.
+    /// Notes that the pool no longer starves (``PoolSizing``), and counts the time of starvation that lies in the
+    /// current interval.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         sizingInterval.starvedMilliseconds +=
@@ -33,7 +33,7 @@ extension Pool {
         starvedSinceMilliseconds = nil
     }
 
-    /// Ends an interval: updates the number of wanted connections if the breaker is closed, opens or retires
+    /// Ends an interval: decides how many connections are wanted (not while the breaker is open), opens or retires
     /// connections, takes the next steps in replacing a signing key, and begins the next interval. Does nothing unless
     /// the pool is `running`.
     func endSizingInterval() {

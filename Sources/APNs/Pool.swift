@@ -36,7 +36,7 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
-    /// The look-up of the host's name finds the pool through this object; nil: no look-up is under way.
+    /// Finds the pool when the look-up of the host's name has a result; nil if no look-up is under way.
     var hostLookupLink: HostLookupLink?
     /// The token of a new key that APNs has not accepted yet. The next connection tries this token, and the property
     /// becomes nil when that connection is opened.
@@ -51,8 +51,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves (``PoolSizing``); nil if it does not. If the pool starves at the end of an interval,
-    /// this time is set to the present, because each interval counts only its own part of a starvation.
+    /// Since when the pool starves (``PoolSizing``); nil if it does not. At the end of an interval, this becomes the
+    /// present, because each interval counts only its own part.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -110,15 +110,14 @@ public final class Pool {
     /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means only that its push's token is wrong (R17). If
     /// false, the environment or the topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous such response. Read
-    /// the property inside ``PushHandler/pushResponseReceived(_:)``: the response of this call may have opened the
-    /// breaker already, but it is not yet the previous one.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the last such response. Read this
+    /// inside ``PushHandler/pushResponseReceived(_:)``, where the response of the call does not yet count as the last
+    /// one.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
-    /// Schedules the opening of the first connection, some time after those of the pools that share the
-    /// ``ConnectionBudget``. Further connections that the pool wants follow one by one, at the pace of
-    /// ``PoolConfiguration/openingIntervalMilliseconds``.
+    /// Schedules the opening of the first connection, at the time that the ``ConnectionBudget`` gives. Further
+    /// connections follow one by one, at intervals of ``PoolConfiguration/openingIntervalMilliseconds``.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -145,7 +144,7 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // Count every push, even if another connection has sent it. The preferred connection may then get fewer than 32
+        // This counts every push, whichever connection has sent it. The preferred connection may then get fewer than 32
         // pushes, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
@@ -227,8 +226,8 @@ public final class Pool {
                 bestFreeStreamCount = connection.freeStreamCount
             }
         }
-        // If only the connection `avoidedNumber` has room, use it. Otherwise this push and the pushes behind it would
-        // wait.
+        // If only the connection to avoid (`avoidedNumber`) has room, use it: otherwise this push and all behind it
+        // would wait.
         if bestConnection == nil {
             bestConnection = connections.first { $0.number == avoidedNumber && $0.freeStreamCount > 0 }
         }
@@ -373,8 +372,8 @@ extension Pool: TimerHandler, IterationEndHandler {
     public func iterationEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // The pool may have room now for two reasons: `malformedPushTags` is empty again, and a probe may be sent,
-        // because malformed pushes no longer count as in flight.
+        // The pool may have room again: `malformedPushTags` is empty, and a probe may be sent, because malformed pushes
+        // no longer count as in flight.
         notifyHandlerIfRoom()
     }
 }

@@ -6,7 +6,7 @@ public struct PoolConfiguration {
     public var host: String
     /// The service's port: 443, or Apple's alternative 2197. Range 1 to 65,535.
     public var port: UInt16
-    /// The TLS settings of the connections. They must be for a client that offers only the protocol `h2` (ALPN).
+    /// The TLS settings of the connections. They must be those of a client, and offer only the protocol `h2` (ALPN).
     public var tls: TLSContext
     /// The name that the server's certificate must contain. Requests also send it in `:authority`, followed by the port
     /// if the port is not 443.
@@ -21,8 +21,8 @@ public struct PoolConfiguration {
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// When the pool has needed fewer connections for this time, it retires one. The time is long, because Apple asks
-    /// for connections that last. Range 10 to 86,400,000.
+    /// For how long the pool must have needed one connection fewer before it retires one. The time is long, because
+    /// Apple asks for connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. If a process has several pools, all must get the same object. The
     /// default is a budget for this pool alone.
@@ -46,12 +46,12 @@ public struct PoolConfiguration {
     /// shorter or longer. After failures, the back-off may lengthen the wait. Apple advises a few seconds (developer
     /// forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMilliseconds: Int64 = 2_000
-    /// The base of the delay after a failed look-up or connection (``Backoff``). With the default, the delay after the
-    /// first failure is 100 ms plus a random 0 to 200 ms; after the second, 100 ms plus a random 0 to 400 ms; and so
-    /// on. Range 1 to 60,000.
+    /// Half of this time, plus a random time that is at most this time, is the delay after the first failed look-up or
+    /// connection: by default, 100 to 300 ms. The limit of the random part doubles with each further failure
+    /// (``Backoff``). Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The maximum of the random part of the delay after a failed look-up or connection (``Backoff``). The random part
-    /// can be this long after several failures in a row. Range `backoffBaseMilliseconds` to 600,000.
+    /// The limit of the random part of the delay after failed look-ups or connections (``Backoff``), which several
+    /// failures in a row can reach. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffJitterMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.

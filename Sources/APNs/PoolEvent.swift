@@ -50,7 +50,7 @@ public enum RetirementCause: UInt8, Sendable {
     case unresponsive
     /// The pool has more connections than it wants.
     case surplus
-    /// ``Pool/drain()`` retired all connections of the pool. The pool opens no other connection.
+    /// ``Pool/drain()`` was called.
     case draining
 }
 

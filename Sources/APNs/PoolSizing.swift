@@ -45,9 +45,8 @@ struct PoolSizing {
     /// The pool wants no further connection if more than this percentage of the interval's pushes failed
     /// (``Interval/failedPushCount``).
     static let failurePercentMax = 10
-    /// The pool wants no further connection while APNs is slow. APNs is slow if the mean round trip of an interval is
-    /// more than this many times the shortest round trip that the pool remembers. But see
-    /// ``fastRoundTripMillisecondsMax``.
+    /// The pool wants no further connection while APNs is slow: the mean round trip of an interval is above
+    /// ``fastRoundTripMillisecondsMax``, and more than this many times the shortest round trip that the pool remembers.
     static let fastRoundTripFactorMax: Int64 = 4
     /// A mean round trip up to this time never counts as slow: a large part of so short a time may be the work of the
     /// event loop, not of APNs.
@@ -63,8 +62,8 @@ struct PoolSizing {
     /// The shortest round trip that the pool remembers; `.max` before the first response.
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripMeasuredAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer would have been enough; nil if the pool needs all its connections, or wants only
-    /// ``PoolConfiguration/connectionsMin``. The time begins again when the pool gives up a connection, so that it
+    /// Since when one connection fewer would have been enough; nil if all are needed, or
+    /// ``PoolConfiguration/connectionsMin`` are wanted. Begins again when the pool gives up a connection, so that it
     /// keeps the others for at least ``PoolConfiguration/shrinkAfterMilliseconds``.
     private var surplusSinceMilliseconds: Int64?
 

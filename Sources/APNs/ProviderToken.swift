@@ -49,28 +49,25 @@ public final class ProviderToken: @unchecked Sendable {
 
 /// The times that keep provider tokens within Apple's rules ("Establishing a token-based connection to APNs"):
 /// - A token may be used for at most 60 minutes.
-/// - A connection may change its token at most once in 20 minutes. If it changes the token more often, APNs responds
-///   with TooManyProviderTokenUpdates.
+/// - A connection may change its token at most once in 20 minutes. Otherwise APNs responds with
+///   TooManyProviderTokenUpdates.
 ///
-/// So tokens are renewed at the age of 35 minutes: a connection can then keep each token for 20 minutes before the
-/// token is 55 minutes old.
+/// So a token is renewed at the age of 35 minutes: a connection that has just taken it can keep it for 20 minutes.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``tokenChangeIntervalSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that has reached this age: ``renewalAgeSeconds`` plus
-    /// ``tokenChangeIntervalSecondsMin``. So even a connection that takes a token just before the renewal can keep the
-    /// token for ``tokenChangeIntervalSecondsMin``.
+    /// No connection uses a token of this age. Even one that took the token just before ``renewalAgeSeconds`` can keep
+    /// it for ``tokenChangeIntervalSecondsMin``.
     ///
     /// If a renewal is late, because signing fails or the shared Redis is unreachable, all processes use the last token
-    /// until this age: a new token from each process would break Apple's limit for the team. A connection that took the
-    /// last token late may then not change it yet, so the pool replaces the connection.
+    /// until this age: a new token from each process would break Apple's limit for the team.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let tokenChangeIntervalSecondsMin: Int64 = 20 * 60
 
-    /// If a connection has asked for a newer token and got none, the connection waits for this time before it asks
-    /// again. Otherwise each push would ask, and take the lock of the ``ProviderTokenSource``.
+    /// How long a connection waits after it has asked for a newer token and got none. Otherwise each push would ask,
+    /// and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
     /// Returns when a connection must look for a newer token: after it has kept its token for

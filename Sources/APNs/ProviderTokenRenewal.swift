@@ -1,8 +1,8 @@
 /// Decides what a process does about the provider token that all workers share through Redis. It does no I/O.
 ///
-/// *When to renew* depends on how long Redis has kept the token. All processes learn this time from Redis, so a process
-/// with a wrong clock does not renew too early or too often. Only if Redis' clock was set back does the process's clock
-/// count too. *Whether to use the token* depends on its `iat` and the process's clock.
+/// *When to renew* depends on how long Redis has kept the token, so a process with a wrong clock does not renew too
+/// early or too often. (Its clock counts only if Redis' clock was set back.) *Whether to use the token* depends on the
+/// token's issue time (`iat`) and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token: as long as connections may use it.
     public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000
@@ -30,9 +30,8 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Action: Equatable, Sendable {
-        /// Change nothing: the token in use is the shared token, this process cannot use the shared token, or another
-        /// worker renews it. If the token in use becomes too old, `ProviderTokenSource` signs a token for this process
-        /// alone.
+        /// Change nothing. One of these is true: the token in use is the shared one, this process cannot use the shared
+        /// one, or another worker renews it.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that
@@ -57,19 +56,18 @@ public enum ProviderTokenRenewal {
     ) -> Action {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
         if let token = storedToken.token, storedToken.remainingMilliseconds > timeToLiveMilliseconds {
-            // Redis never gives a token so much time, so Redis' clock was set back. Only then does the process's own
-            // clock decide about a renewal. Renew in each of these cases:
-            // - The process uses Redis' time, and has forgotten the token, because the token is now from the future.
-            // - The process does not follow Redis' clock, still uses the token, and the token is old by its own clock.
-            //   Without a renewal, all such workers would sign at once when the token is too old by their clocks. If
-            //   Redis' clock was set back by 20 to 35 minutes, they still do (K23).
+            // Redis never gives a token so much time, so Redis' clock was set back. Then the process's clock decides
+            // about a renewal:
+            // - The process follows Redis' clock, and has forgotten the token, because it is now from the future.
+            // - The process does not follow it, and its token is old. Without a renewal, all such workers would sign at
+            //   once when the token is too old. If Redis' clock was set back by 20 to 35 minutes, they still do (K23).
             let isFromFuture = token.issuedAtSeconds > unixSeconds + clockSkewSecondsMax
             let isOld = unixSeconds - ProviderTokenTimes.renewalAgeSeconds >= token.issuedAtSeconds
             let isInUse = token.issuedAtSeconds == tokenIssuedAtSeconds
             if tokenIssuedAtSeconds == nil && isFromFuture || isInUse && isOld { return .renew }
         }
-        // APNs has refused the token in Redis, so the workers need another one. Without a renewal, each worker would
-        // sign a token of its own after some seconds.
+        // APNs has refused the token in Redis. Without a renewal, each worker would sign a token of its own after some
+        // seconds.
         if let refusedTokenIssuedAtSeconds, tokenIssuedAtSeconds == nil,
             let token = storedToken.token, token.issuedAtSeconds <= refusedTokenIssuedAtSeconds,
             storedToken.remainingMilliseconds <= remainingMillisecondsAfterRefusalMax
@@ -82,8 +80,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Returns what a worker must do if the shared token must be renewed, but another worker has the lease and so will
-    /// renew the token. A worker without a token adopts the old shared token, if that token may still be used.
+    /// Returns what a worker must do if the shared token must be renewed, but another worker has the lease and renews
+    /// it: use the old shared token if it has no token and may use that one, otherwise nothing.
     public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
         tokenIssuedAtSeconds: Int64?,
@@ -96,8 +94,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Whether this process may use a shared token: APNs accepts tokens of this age, and the token is newer than the
-    /// last one that APNs refused, and that this process therefore stopped using.
+    /// Whether this process may use a shared token: it is not too old or too far from the future, and newer than the
+    /// last one that APNs refused.
     private static func isUsable(
         _ token: SharedToken,
         refusedTokenIssuedAtSeconds: Int64?,

@@ -15,8 +15,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyId: String
         /// The id of the candidate key; nil if there is none.
         public var candidateKeyId: String?
-        /// Why the last candidate key failed; `absent` if APNs gave no reason, or if the key could not sign a token.
-        /// Nil if no candidate has failed since APNs last accepted one.
+        /// Why the last candidate key failed; nil if none has failed since APNs last accepted one. `absent` if APNs
+        /// gave no reason, or if the key could not sign a token.
         public var candidateRefusalReason: Reason?
     }
 
@@ -39,12 +39,11 @@ public final class ProviderTokenSource: Sendable {
         var tokenInUse: ProviderToken?
         /// The signer of the candidate key; nil if there is no candidate.
         var candidateSigner: Signer?
-        /// The candidate key's token while a pool tries the key; otherwise nil.
+        /// The candidate key's token, as the pool that tries the key has it; nil if no pool does.
         var trialToken: ProviderToken?
-        /// The token of all trials of the candidate key; nil if there is none yet.
+        /// The token from which each trial of the candidate key gets its copy; nil if there is none yet.
         var candidateToken: ProviderToken?
-        /// When a pool first asked for the candidate's token and got none, because the source waited for a shared one;
-        /// nil if no pool waits for it.
+        /// Since when a trial waits for a shared token of the candidate key; nil if none waits.
         var candidateTokenAwaitedSinceSeconds: Int64?
         var keyTrialBeganAtSeconds: Int64 = 0
         var candidateRefusalReason: Reason?
@@ -53,18 +52,16 @@ public final class ProviderTokenSource: Sendable {
         var sharesTokens = false
         /// Whether the last attempt to read or write the shared tokens failed.
         var isSharingInterrupted = false
-        /// When the source forgot its token, because APNs refused it, or because it was issued too far in the future;
-        /// nil if the source has got another token since.
+        /// When the source forgot its token, because APNs refused it or it was issued too far in the future; nil once
+        /// it has another token.
         var tokenAwaitedSinceSeconds: Int64?
-        /// When the last token was issued that `forgetRefusedToken` forgot; nil if there is none. Redis may still have
-        /// this token, and the process must not adopt it again.
+        /// When the last token that `forgetRefusedToken` forgot was issued; nil if there is none. The source must not
+        /// adopt this token again, which may still be in Redis.
         var refusedTokenIssuedAtSeconds: Int64?
 
-        /// Whether the token may be sent now, without a renewal. If the workers share tokens, a token is usable longer,
-        /// because another worker may renew it.
-        ///
-        /// A token with a negative age was issued in the future: this clock was set back, or the clock of another
-        /// process, which signed a shared token, is ahead. Only a shared token may be a little ahead.
+        /// Whether the token may be sent now, without a renewal. If the workers share tokens, it is usable until
+        /// ``ProviderTokenTimes/ageSecondsMax``, because another worker may renew it. A shared token may also be a
+        /// little from the future, because the clock of the process that signed it may be ahead.
         func isUsable(_ token: ProviderToken, unixSeconds: Int64) -> Bool {
             let ages =
                 sharesTokens
@@ -73,9 +70,9 @@ public final class ProviderTokenSource: Sendable {
             return ages.contains(token.ageSeconds(at: unixSeconds))
         }
 
-        /// Whether the source still waits for a shared token, instead of signing one. The wait that began at
-        /// `sinceSeconds` ends after ``ProviderTokenSource/sharedTokenWaitSecondsMax``, or earlier if the clock is set
-        /// back or the sharing is interrupted.
+        /// Whether the source still waits for a shared token, instead of signing one. The wait begins at `sinceSeconds`
+        /// and lasts ``ProviderTokenSource/sharedTokenWaitSecondsMax``. It ends earlier if the sharing is interrupted
+        /// or the clock is set back.
         func mayAwaitSharedToken(sinceSeconds: Int64, unixSeconds: Int64) -> Bool {
             sharesTokens && !isSharingInterrupted
                 && (0..<ProviderTokenSource.sharedTokenWaitSecondsMax).contains(unixSeconds - sinceSeconds)
@@ -102,22 +99,21 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now; nil if no token is usable. Signs a new token if there is none, or if the token in
-    /// use has reached ``ProviderTokenTimes/renewalAgeSeconds`` or was issued in the future. If signing fails, returns
-    /// the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
+    /// Returns the token to send now; nil if no token is usable. Signs a token if there is none, or if the one in use
+    /// has reached ``ProviderTokenTimes/renewalAgeSeconds`` or is from the future. If signing fails, the one in use
+    /// serves until ``ProviderTokenTimes/ageSecondsMax``.
     ///
-    /// If the workers share tokens, one worker signs for all. This method then signs only if there is no token, or if
-    /// the token has reached `ageSecondsMax`. If the source forgot its token, because APNs refused the token or because
-    /// it was issued too far in the future, the source first waits for a shared token (``sharedTokenWaitSecondsMax``).
-    /// Meanwhile this method returns nil.
+    /// If the workers share tokens, one worker signs for all, and this method signs only if the token in use has
+    /// reached `ageSecondsMax` or is missing. After the source has forgotten a token, it returns nil while it waits for
+    /// a shared one (``sharedTokenWaitSecondsMax``).
     public func provideToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.tokenInUse, state.isUsable(token, unixSeconds: unixSeconds) { return token }
             if state.sharesTokens, let token = state.tokenInUse,
                 token.ageSeconds(at: unixSeconds) < -ProviderTokenRenewal.clockSkewSecondsMax
             {
-                // Perhaps the workers use Redis' time, and Redis' clock was ahead and was set back. The token is then
-                // from the future for all workers at once, so wait for a shared token.
+                // Perhaps Redis' clock was ahead and was set back, and the workers follow it. Then the token is from
+                // the future for all workers at once, so wait for a shared token.
                 (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (nil, unixSeconds)
             }
             if let sinceSeconds = state.tokenAwaitedSinceSeconds,
@@ -138,9 +134,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `provideToken`
-    /// signs a new one, or waits for a new shared one. Does nothing if the token is no longer in use, or is 0 to 20
-    /// minutes old. APNs calls so young a token expired only because the clocks differ, and signing again so soon could
-    /// lead to TooManyProviderTokenUpdates.
+    /// signs a new one, or waits for a new shared one. Does nothing if the token is not in use, or if it is 0 to 20
+    /// minutes old: signing again so soon could lead to TooManyProviderTokenUpdates.
     func forgetRefusedToken(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.tokenInUse === token else { return }
@@ -160,9 +155,9 @@ public final class ProviderTokenSource: Sendable {
     /// time is longer than the lease with which one worker signs for all (`ProviderTokenSharer.leaseMilliseconds`).
     static let sharedTokenWaitSecondsMax: Int64 = 15
 
-    /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
-    /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyId:)``, and
-    /// renew it with ``signSharedToken(keyId:unixSeconds:)``.
+    /// Tells the source that the workers share tokens, so that it signs for this process alone only if no token may be
+    /// used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyId:)``, and renew it with
+    /// ``signSharedToken(keyId:unixSeconds:)``.
     public func beginSharing() {
         state.withLock { $0.sharesTokens = true }
     }
@@ -219,9 +214,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Uses a token of another process from now on: for pushes if this key is in use, for the next trials if it is the
-    /// candidate. Does nothing if the key with this id is neither in use nor the candidate any longer, or if it has not
-    /// signed the token. Another worker's file may have another key under this id; a trial with that key's token would
-    /// prove nothing about this key.
+    /// candidate. Does nothing if the source has no key with this id, or if its key has not signed the token: another
+    /// worker's file may have another key under this id.
     public func adopt(_ token: SharedToken, keyId: String) {
         state.withLock { state in
             let isInUse = state.signerInUse.keyId == keyId
@@ -280,8 +274,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the source has this key, under this id, and no other key: the key is in use, and there is no candidate.
-    /// Keys are the same if they were read from the same file, unchanged.
+    /// Whether this key, under this id, is in use, and there is no candidate. Two keys are the same if they were read
+    /// from the same file, unchanged.
     public func holdsOnly(_ key: SigningKey, keyId: String) -> Bool {
         state.withLock { state in
             state.candidateSigner == nil && state.signerInUse.keyId == keyId
@@ -300,13 +294,10 @@ public final class ProviderTokenSource: Sendable {
     static let keyTrialSecondsMax: Int64 = 30
 
     /// Begins a trial of the candidate key, and returns the candidate's token to the first pool that asks. This pool
-    /// must try the token, and then call `endKeyTrial`. Until then, for at most `keyTrialSecondsMax`, other pools get
-    /// nil.
-    ///
-    /// All trials use one token, because Apple limits how often a team may create tokens. If the workers share tokens,
-    /// this is a shared token, and a pool gets nil while the source waits for it (``sharedTokenWaitSecondsMax``).
-    ///
-    /// Every pool gets nil if there is no candidate. A candidate that cannot sign a token is discarded.
+    /// must try the token, and then call `endKeyTrial`. Returns nil in these cases:
+    /// - There is no candidate, or it cannot sign a token. The source then discards it.
+    /// - Another pool has begun a trial in the last `keyTrialSecondsMax`, and has not ended it.
+    /// - The workers share tokens, and the source waits for one of this key (``sharedTokenWaitSecondsMax``).
     func beginKeyTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
@@ -328,7 +319,7 @@ public final class ProviderTokenSource: Sendable {
                 state.candidateRefusalReason = .absent
                 return nil
             }
-            // Each trial has an object of its own, so that the result of an earlier trial does not count as its result.
+            // Each trial has an object of its own, so that `endKeyTrial` ignores the result of an earlier trial.
             let token = ProviderToken(
                 SharedToken(text: candidateToken.text, issuedAtSeconds: candidateToken.issuedAtSeconds),
                 keyGeneration: candidateSigner.generation
@@ -339,8 +330,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether a pool must end its trial of this token (`beginKeyTrial`), because the token's key is neither in use nor
-    /// the candidate. The key has then failed in another pool, or a newer key has replaced it.
+    /// Whether a pool must end its trial of this token (`beginKeyTrial`): the key has failed in another pool, or a
+    /// newer key has replaced it.
     func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signerInUse.generation

@@ -17,8 +17,8 @@ public struct PushRequest: ~Copyable {
     /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends this header, because APNs keeps a
     /// push without it for up to 30 days. For a channel without storage, APNs accepts only 0.
     public var expirationSeconds: Int64
-    /// The first and the last eight bytes, big-endian, of a UUID. The connection sends the UUID as `apns-id`,
-    /// or as `apns-request-id` of a broadcast.
+    /// The push's UUID, as two big-endian numbers of eight bytes each. The connection sends it as `apns-id`, or as
+    /// `apns-request-id` of a broadcast.
     public var identifier: (UInt64, UInt64)
     /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
     /// caller must check the size.

@@ -41,9 +41,9 @@ public struct PushResponse: ~Copyable {
     /// Whether the push was a broadcast; false if the push is malformed.
     public var isBroadcast = false
 
-    /// Whether the response refuses a broadcast for a fault that pushes to devices may not have. Broadcasts have their
-    /// own path and header fields, and a proxy may permit only the paths of devices. APNs gives a reason with each
-    /// refusal, so a refusal without a reason is probably from a proxy.
+    /// Whether the response refuses a broadcast for a fault that pushes to devices may not have. A refusal without a
+    /// reason is probably from a proxy, which may permit only the paths of devices: APNs gives a reason with each
+    /// refusal.
     public var mayRefuseOnlyBroadcasts: Bool {
         guard isBroadcast, disposition == .providerRefused else { return false }
         switch reason {

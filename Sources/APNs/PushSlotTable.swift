@@ -17,13 +17,12 @@ struct PushSlot {
     var identifier: (UInt64, UInt64) = (0, 0)
     /// When the push times out, on the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
-    /// Where the push ends in the output of the connection's `Stream`: APNs can have the whole push only if the socket
-    /// has taken this many bytes (`Stream.takenOutputBytes`). Valid only in the phase `sent`.
+    /// The number of bytes in the output of the connection's `Stream` up to the end of the push. APNs can have the
+    /// whole push only if the socket has taken so many (`Stream.takenOutputBytes`). Valid only in the phase `sent`.
     var outputEndBytes: Int64 = 0
     /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
     var sentAtWallMilliseconds: Int64?
-    /// Whether the slot is in the list of deadlines. The field is declared here because it fills a gap between two
-    /// other fields, so the slot is no larger.
+    /// Whether the slot is in the list of deadlines. (Declared here, it fills a gap between other fields.)
     var isInDeadlineList = false
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
@@ -53,10 +52,9 @@ struct PushSlot {
     var hasContentLength = false
 }
 
-/// The slots of one connection. Each slot has memory for the first bytes of its response's body.
-///
-/// The table allocates all memory once, for the maximum number of pushes in flight. The parts that change are behind
-/// pointers, so that a connection can hold its table in a `let`.
+/// The slots of one connection, each with memory for the first bytes of its response's body. All memory is allocated
+/// once, for the maximum number of pushes in flight. What changes is behind pointers, so that a connection can hold its
+/// table in a `let`.
 struct PushSlotTable: ~Copyable {
     /// The first and the last slots of the table's lists, and the number of pushes in flight. An index is -1 if its
     /// list is empty.

@@ -107,21 +107,17 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .badCertificate, .badCertificateEnvironment, .topicMismatch, .forbidden, .invalidProviderToken,
             .missingProviderToken, .badEnvironmentKeyIdInToken:
             self = .providerRefused
-        // All pushes of a pool have the same topic. All its pushes to devices also have the same method, form of path
-        // and set of header fields. The same holds for all its broadcasts. So APNs would refuse every push of the pool,
-        // or every broadcast (`mayRefuseOnlyBroadcasts`). Perhaps a proxy changes requests.
+        // APNs would refuse every push of the pool, or every broadcast (`mayRefuseOnlyBroadcasts`): they all have the
+        // same topic, form of path, method and set of header fields. Perhaps a proxy changes requests.
         case .badTopic, .missingTopic, .topicDisallowed, .badPath, .methodNotAllowed, .invalidPushType,
             .missingPushType, .duplicateHeaders, .badCollapseId, .missingDeviceToken, .missingChannelId:
             self = .providerRefused
         }
     }
 
-    /// Decides by the status if the reason does not decide. A 410 without a reason still means a dead token, a 413 a
-    /// body that is too large, and a 403 a refused provider.
-    ///
-    /// For other statuses, a reason shows that APNs itself refuses the push. APNs gives a reason with each refusal, so
-    /// a response without one is probably from a proxy, which would respond in the same way to every push, or to every
-    /// broadcast.
+    /// Decides by the status if the reason does not decide. Where the status alone does not decide either, an unknown
+    /// reason shows that APNs refuses this push. Without a reason, the response is probably from a proxy, which would
+    /// respond so to every push or every broadcast, because APNs gives a reason with each refusal.
     private init(refusal status: UInt16, _ reason: Reason) {
         switch status {
         case 403: self = .providerRefused

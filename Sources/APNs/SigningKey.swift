@@ -10,8 +10,8 @@ public struct SigningKey: Sendable {
     /// download and a Kubernetes secret have this mode by default.
     public let isReadableByOthers: Bool
 
-    /// Which version of the file the key was read from, taken before the reading. So ``SigningKeyFile/poll()`` also
-    /// notices a change that happens during the reading.
+    /// Which version of the file the key was read from. It was determined before the reading, so that
+    /// ``SigningKeyFile/poll()`` also notices a change during the reading.
     let fileIdentity: FileIdentity
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.

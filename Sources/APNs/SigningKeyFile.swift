@@ -1,21 +1,21 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use: it may be overwritten, another file may be renamed to it, or a
-/// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. If nothing has changed,
-/// the check costs one `stat`. But a file without a usable key is read at each check.
+/// A key file that may be replaced while it is in use. It may be overwritten, or renamed over, or a symbolic link in
+/// its path may change, as with Kubernetes. Only ``poll()`` checks the file: with one `stat` if nothing has changed and
+/// the file has a usable key.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
         /// The file holds a usable key. The file has changed since the last check, or was missing or unusable then.
         case replaced(SigningKey)
-        /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
-        /// each change.
+        /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for each
+        /// change.
         case unusable(SigningKeyError)
     }
 
     public let path: String
-    /// The version of the file at the last check that found the file. Before the first such check: the version from
-    /// which the caller read `loadedKey`.
+    /// The version of the file at the last attempt to read it; at first, the one from which the caller read
+    /// `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
     /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again: a new mode may

@@ -1,8 +1,8 @@
 import Reactor
 
-/// Starts the service's threads, one after the other.
 extension Simulator {
-    /// Starts the threads. The listening thread starts last, when the other threads can take connections.
+    /// Starts the service's threads. The thread that listens starts last, so that the others can already take its
+    /// connections.
     func startThreads(
         _ runningService: inout RunningService,
         setup: ServiceSetup,
@@ -38,8 +38,8 @@ extension Simulator {
         }
     }
 
-    /// Makes the `ServerLoop` of a service thread, and returns it with the ports on which it listens. Runs on the
-    /// service thread.
+    /// Makes the `ServerLoop` of a service thread, and returns it with the ports on which it listens. Must run on that
+    /// thread.
     private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,
@@ -72,7 +72,8 @@ extension Simulator {
         return (server, ports)
     }
 
-    /// Starts a service thread, which first runs `make`. Returns the thread, and the ports on which its server listens.
+    /// Starts a service thread, which first makes its server with `make`. Returns the thread, and the ports on which
+    /// this server listens.
     private func startThread(
         _ index: Int,
         _ make: @escaping @Sendable (EventLoop) throws(SimulatorError) -> (ServerLoop, [UInt16])

@@ -50,8 +50,8 @@ public final class Simulator: Sendable {
     public var managementPort: UInt16 { runningService?.managementPort ?? 0 }
     /// Port of the HTTP control interface; 0 if there is none, or while the service is not running.
     public var controlPort: UInt16 { runningService?.controlPort ?? 0 }
-    /// The PEM file of the certificate authority that clients must trust. Nil if the service does not run, or
-    /// if the simulator did not make the authority.
+    /// The PEM file of the certificate authority that clients must trust. Nil if the service does not run, or if its
+    /// certificate is not from an authority that the simulator made.
     public var caFile: String? { runningService?.caFile }
 
     private var runningService: RunningService? {
@@ -252,7 +252,7 @@ public final class Simulator: Sendable {
 
     // MARK: - Calls about Apple's services
 
-    /// Returns the counts of both services, summed over all threads.
+    /// Returns the counts of both services (pushes, and the management of channels), summed over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
         var sum = ServiceStatistics()
         for statistics in try await runOnEveryThread({ $0.currentStatistics() }) { sum.add(statistics) }
@@ -270,7 +270,8 @@ public final class Simulator: Sendable {
         try await runOnEveryThread { $0.setFaults(faults, of: service) }
     }
 
-    /// Sends a GOAWAY on every established connection of both services that has not received a GOAWAY yet.
+    /// Sends a GOAWAY on every established connection of the push service and the management service. Leaves out
+    /// connections that have already received one.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
         if let problem = goAway.validationProblem { throw SimulatorError(.invalidRequest, problem) }
         try await runOnEveryThread { $0.sendGoAwayToAll(goAway) }

@@ -1,6 +1,5 @@
 import Reactor
 
-/// The settings of a simulator.
 public struct SimulatorConfiguration: Sendable {
     /// Whether the connections between clients and the service have TLS, and with which certificate.
     public enum TransportSecurity: Sendable {
@@ -31,10 +30,11 @@ public struct SimulatorConfiguration: Sendable {
     }
 
     public struct Limits: Sendable {
-        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream.
+        /// How many streams a connection may have open (SETTINGS_MAX_CONCURRENT_STREAMS) before its first valid
+        /// provider token. APNs allows one.
         public var streamsBeforeAuthenticationMax: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token; ``Faults/concurrentStreams`` overrides it.
-        /// Apple promises no number, because it varies with the load.
+        /// How many streams a connection may have open (SETTINGS_MAX_CONCURRENT_STREAMS) with a valid provider token;
+        /// ``Faults/concurrentStreams`` overrides it. Apple promises no number, because it varies with the load.
         public var concurrentStreamsMax: UInt32 = 1_000
         /// The maximum number of connections of a thread. Further connections are closed at once.
         public var connectionsPerThreadMax = 4_096
@@ -65,8 +65,8 @@ public struct SimulatorConfiguration: Sendable {
     /// The path of a file to which every push and broadcast is written as a line of JSON; nil: none is written. The
     /// start overwrites the file. A line has about 400 bytes.
     public var pushLogFile: String?
-    /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. `Simulator.reset`
-    /// begins again from the seed only with the tokens and channel ids.
+    /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. After
+    /// `Simulator.reset`, the tokens and channel ids begin again from the seed; the response ids and faults do not.
     public var seed: UInt64?
 
     public init(transportSecurity: TransportSecurity, keys: [Key]) {
@@ -90,7 +90,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         self.reason = reason
     }
 
-    /// The error of an address on which a service or the control interface cannot listen.
+    /// Makes the error for an address on which a service or the control interface cannot listen.
     init(_ address: SocketAddress, _ error: SystemError) {
         self.init(.cannotListen, "cannot listen on \(address): \(error.reason)")
     }

@@ -1,5 +1,4 @@
-/// A JSON value from which the library decodes a type, to learn the type's shape: an example, a part of an example, or
-/// a raw value that tests what an enum accepts.
+/// A JSON value from which the library decodes one of the app's types, to learn the type's shape.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -21,7 +21,7 @@ public indirect enum FieldShape: Equatable, Sendable {
 
     var isOptional: Bool { if case .optional = self { true } else { false } }
 
-    /// The same shape, but null and a missing value are allowed too.
+    /// A shape that allows the same values, and also null and a missing value.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
     /// Returns a shape that allows all values of both shapes. Shapes that cannot be merged give `any`: for example,

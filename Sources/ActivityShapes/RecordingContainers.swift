@@ -1,12 +1,13 @@
-/// Gives a type the fields of a JSON object, and records which fields the type decodes.
+/// The keyed container of a ``ShapeRecorder``. It gives a type the fields of the example, and records which fields the
+/// type decodes.
 struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
 
     /// The keys of the example that `Key` can represent.
     ///
-    /// A type that asks for the keys may decode other values for other keys: for example, an enum with associated
-    /// values. The recorder sees only the values of this example, so the type's shape becomes `any`.
+    /// The type's shape becomes `any`, because a type that asks for the keys may decode other fields if the keys are
+    /// others. An example is an enum with associated values.
     var allKeys: [Key] {
         recorder.recording.mayAcceptOtherValues = true
         guard case .object(let members)? = recorder.example else { return [] }
@@ -23,8 +24,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
 
-    /// Returns true even if the example lacks the key. So the type decodes the key's value, and the recorder sees the
-    /// value's type. The key counts as optional, because the type has asked whether the key is present.
+    /// Always returns true: even if the example lacks the key, the type then decodes the key's value, and the recorder
+    /// sees the value's type. Notes that the key is optional, because the type has asked whether it is present.
     func contains(_ key: Key) -> Bool {
         recorder.recording.optionalKeys.insert(key.stringValue)
         return true
@@ -128,7 +129,7 @@ struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     mutating func superDecoder() throws -> any Decoder { nestedRecorder() }
 }
 
-/// Gives a type a single value, such as the number that the type wraps, and records the value's shape.
+/// The single-value container of a ``ShapeRecorder``. It gives a type its only value, and records the value's shape.
 struct SingleValueRecorder: SingleValueDecodingContainer {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }

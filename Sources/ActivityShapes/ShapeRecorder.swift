@@ -24,9 +24,8 @@ struct ShapeRecorder: Decoder {
         var nestedRecordings: [String: Recording] = [:]
         var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the type may accept values of another shape than the example shows. The recorded shape is then
-        /// `any`. For example, the type reads an array element by element, or tries a second type after the first one
-        /// fails.
+        /// Whether the type may accept values of other shapes than the example has, for example because it tries a
+        /// second type after the first one fails. The type's shape is then `any`.
         var mayAcceptOtherValues = false
 
         var shape: FieldShape {
@@ -56,11 +55,11 @@ struct ShapeRecorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type. Scalars, collections, optionals and most enums have fixed rules. Any other type
-    /// decodes a value from a recorder, which notes what the type asks for. The shape is `any` if types are nested too
-    /// deeply, or if the decoding fails or cannot be described.
+    /// Returns the shape of a type. There are fixed rules for scalars, collections, optionals and most enums. Any other
+    /// type is decoded from the example, and the recorder notes what it decodes. The shape is `any` if types are nested
+    /// deeper than ``depthMax``, or if the type cannot be decoded or described.
     ///
-    /// - Parameter example: the value that the type decodes; nil: the recorder invents values.
+    /// - Parameter example: nil: the type is decoded from invented values.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalarNames[ObjectIdentifier(type)] { return .scalar(scalar) }
@@ -142,7 +141,7 @@ struct ShapeRecorder: Decoder {
         return try Value(from: ShapeRecorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
-    /// The error if types are nested so deeply that the recorder does not invent a value.
+    /// Thrown if types are nested too deeply (``depthMax``) to invent a value.
     struct MissingValue: Error {}
 
     private static func firstCase<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }

@@ -20,9 +20,9 @@ extension Set: ShapedByElements where Element: Decodable {
 
 extension Dictionary: ShapedByElements where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // The shape of a dictionary always means keys of type `String`. `Codable` writes most other dictionaries as an
-        // array in which each key is followed by its value. It writes some as an object, for example those with `Int`
-        // keys, but a shape cannot say which keys are allowed.
+        // Only a dictionary with `String` keys has a shape of its own. `Codable` writes most other dictionaries as
+        // arrays, and some as objects, for example those with `Int` keys. But a shape cannot say which keys are
+        // allowed.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

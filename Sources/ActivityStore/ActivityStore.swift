@@ -23,8 +23,8 @@ public final class ActivityStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: held weakly. A lane passes a `LaneStoreHandler`, not itself: Swift retains an object more
-    ///   slowly if weak references to it exist, and each push retains the lane.
+    /// - Parameter handler: held weakly. The store's owner should pass a small object that is used for nothing else, as
+    ///   a lane does: Swift retains an object more slowly once it has weak references, and each push retains the lane.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
             StoreSession(configuration: $0, handler: handler)
@@ -99,12 +99,12 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the core. For example, after `MOVED`, `ASK` or `NOSCRIPT`, the same call can succeed at
-    /// once (`retriableAtOnce`).
+    /// Whether the core may make the failed call again, and when. For example, after `MOVED`, `ASK` or `NOSCRIPT`, it
+    /// may do so at once (`retriableAtOnce`).
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Other calls may succeed although this call failed, so only this call must pause. For example, if replicas are
-        // missing, only the calls that wait for replicas fail.
+        // Only this call must pause, because other calls may succeed. For example, if replicas are missing, only the
+        // calls that wait for replicas fail.
         if mayBeCausedByCall || code == .replicasMissing { return .retriableAfterPause }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .retriableAtOnce
@@ -112,8 +112,8 @@ extension RedisError {
         }
     }
 
-    /// Returns what the error means to a core. If several servers share the keys, an error of one server says nothing
-    /// about the others. Then only the failed call pauses, not the calls to the other servers.
+    /// Like ``storeFailure``. But if several servers share the keys, an error of one server never pauses the calls to
+    /// the others: the result is then not `serverRefusesMostCalls`, but `retriableAfterPause`.
     public func storeFailure(hasSeveralServers: Bool) -> StoreFailure {
         let failure = storeFailure
         return hasSeveralServers && failure == .serverRefusesMostCalls ? .retriableAfterPause : failure

@@ -25,11 +25,11 @@ struct BatchKeys: ~Copyable {
     /// The keys, written as arguments of the Redis command.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
-    /// Adds a key, and checks whether the batch may already have it.
+    /// Adds a key.
     ///
     /// - Returns: whether an earlier call of the batch probably has the same key (an equal ``KeyFingerprint``). The
-    ///   script then reads the key's value again, because the earlier call may have changed it. If the two keys differ
-    ///   after all, the second reading only costs time.
+    ///   script then reads the key's value again, because the earlier call may have changed it. If the keys differ
+    ///   after all, this costs only time.
     mutating func appendAndCheckForRepeat(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -25,8 +25,8 @@ import Redis
 /// The memory is allocated once.
 struct CommandCallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
-    /// The maximum number of different paces in one script call. A call with a further pace goes into the next script
-    /// call. The number of a pace's argument must be below 16, because it has only four bits of byte 14.
+    /// The maximum number of different paces in one script call; a call with a further pace waits for the next script
+    /// call. It must be below 16, because the number of a pace's argument has only four bits of byte 14.
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
@@ -188,7 +188,8 @@ enum PaceByteFlags {
     static let isLifetimeEndBit: UInt8 = 16
     /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
-    /// The command brings a token, and is read again because Redis lost data.
+    /// The command brings a token, and is read again because Redis lost data. So the life of its activity may have
+    /// begun earlier than now: when the token was registered.
     static let isRereadBit: UInt8 = 64
     /// The command is so old that no phone can still show its activity. If Redis knows no version of the activity, the
     /// command is `expired`.
@@ -226,9 +227,8 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. The script needs the server's clock for this code. It recognizes the code by its two
-    /// lowest bits, so no other code may have both bits. (A settlement that retires a token may also need the clock:
-    /// then `isOlderRegistration` reads it.)
+    /// APNs responded with 429. The script recognizes this code by its two lowest bits, because it must read the
+    /// server's clock for it. So no other code may have both bits.
     case throttled = 3
     /// Redis must retire the token (R17), but settle no version. There are two cases:
     /// - The push of a command found the token dead, and the command now waits for the next token.

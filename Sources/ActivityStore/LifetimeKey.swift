@@ -2,10 +2,9 @@ import LiveActivity
 
 /// The keys of the timetables of lifetimes, and of the Redis hashes that belong to each timetable.
 ///
-/// A timetable's key is `{causeway:lifetimes:<number>}`. The hash function FNV-1a, applied to an activity's key, gives
-/// the number of the activity's timetable. So the activities are spread over the servers of a cluster. The keys of the
-/// Redis hashes begin with the timetable's key. So they have the same hash tag (the part in braces), and are in the
-/// same hash slot, as all keys of a script call must be.
+/// A timetable's key is `{causeway:lifetimes:<number>}`. FNV-1a, applied to an activity's key, gives the number, so
+/// the activities are spread over the servers of a cluster. The key of a Redis hash begins with its timetable's key. So
+/// both have the same hash tag (the part in braces) and are in one hash slot, as the keys of a script call must be.
 public enum LifetimeKey {
     /// The number of timetables. More timetables would spread the activities over more servers, but each poll of a
     /// worker's `LifetimeKeeper` reads every timetable. All workers must use the same number, because it decides in
@@ -60,8 +59,8 @@ public enum LifetimeKey {
     /// Returns the app and the activity that an activity's key names; nil if the bytes are not an activity's key.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let markers = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDMarker, ActivityKey.uppercaseUUIDMarker]
-        // The first marker ends the app, because a bundle id contains no marker. A later marker belongs to the
-        // activity's id.
+        // `=`, `#` or `$` is between the app and the activity's id. The first one counts, because an app's bundle id
+        // has none of them, but an activity's id may have some.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let markerIndex = key.firstIndex(where: markers.contains), markerIndex > 1, markerIndex < key.count - 2
         else { return nil }

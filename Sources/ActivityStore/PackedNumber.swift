@@ -2,9 +2,8 @@
 /// So a division by the factor gives the left number, and the remainder is the right one. For example, 3 × 256 + 17 =
 /// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may itself consist of two numbers.
 enum PackedNumber {
-    /// Packs a timestamp (left) and one more number (right). In a call, the right number is the one that
-    /// ``requestFactor`` packs, for example 1,790,000,000 × 65,536 + 770. In a reply, it is the one that
-    /// ``priorityFactor`` packs.
+    /// Packs a timestamp (left) and a second number (right): in a call the one that ``requestFactor`` packs, in a reply
+    /// the one that ``priorityFactor`` packs. For example, 1,790,000,000 × 65,536 + 770.
     static let timestampFactor: Int64 = 1 << 16
     /// Packs the request of a call. Left: byte 15 (``CallRequestBits``). Right: byte 14 (``PaceByteFlags`` and the
     /// number of the pace's argument). For example, 3 × 256 + 2 = 770.

@@ -15,9 +15,9 @@ extension RedisCommandWriter {
 
     static let startBudgetArgumentBytes = StoredBucket.byteCount + StoredBucket.longestFillByteCount
 
-    /// Writes a device's bucket of starts (``StoredBucket``), and the longest time in which the bucket of any policy
-    /// fills.
-    mutating func writeArgument(_ bucket: Policy.Bucket) {
+    /// Writes a device's budget of starts: its bucket (``StoredBucket``), and the longest time in which such a bucket
+    /// fills under any of the configured policies.
+    mutating func writeStartBudgetArgument(_ bucket: Policy.Bucket) {
         writeArgument(byteCount: Self.startBudgetArgumentBytes) {
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
             $0.writeBytes(StoredBucket.longestFillByteCount) {
@@ -74,9 +74,11 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments: the token in two parts, like the fields `t` and `u` of a device's hash
-    /// but without the time in `t`; and a time. The token is retired only if it was registered before this time. If the
-    /// argument of the time is empty, the token is retired in any case.
+    /// Writes a retirement as three arguments:
+    /// - the first bytes of the token, as in the field `t` of a device's hash, but without the time;
+    /// - the rest of the token, as in the field `u`;
+    /// - a time: the token is retired only if it was registered before. If this argument is empty, it is retired in any
+    ///   case.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -86,7 +88,8 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes how a device's start ended: a letter for the outcome, and the start's version.
+    /// Writes how a device's start ended, as one argument: a letter for the outcome, then the start's version in
+    /// digits.
     mutating func writeArgument(_ settlement: Settlement, _ version: Version) {
         writeArgument(byteCount: 1 + StoredVersion.textByteCount) {
             $0.writeByte(settlement.letter)
@@ -96,7 +99,8 @@ extension RedisCommandWriter {
 
     static let refundArgumentBytes = 1 + StoredBucket.byteCount + StoredTime.digitCount
 
-    /// Writes a refund: the letter `g`, the bucket (``StoredBucket``), and the identifier of the draw to refund.
+    /// Writes a refund as one argument: the letter `g`, the bucket (``StoredBucket``), and the number that names the
+    /// draw to refund.
     mutating func writeRefundArgument(_ bucket: Policy.Bucket, drawIdentifier: Int64) {
         writeArgument(byteCount: Self.refundArgumentBytes) {
             $0.writeByte(UInt8(ascii: "g"))
@@ -124,9 +128,10 @@ extension RedisCommandWriter {
     /// command carries. In a settlement: the version of the command whose alert APNs has accepted.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
-    /// Writes the token's part of a call of a ``CommandCallBatch``, from byte 27 on. For an update or end,
-    /// `milliseconds` is when the token was registered. For a settlement, the token is retired only if it was
-    /// registered before `milliseconds`.
+    /// Writes the token's part of a call of a ``CommandCallBatch``, from byte 27 on.
+    ///
+    /// - Parameter milliseconds: in an update or end, when the token was registered; in a settlement, the time before
+    ///   which a token must have been registered to be retired.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), byteCount: 2)
@@ -168,7 +173,8 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
+    /// Writes a call of a ``RegistrationBatch`` that confirms an activity's departures: each audience that the activity
+    /// left has an entry about this.
     ///
     /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
     ///   time now, the confirmation has no effect.
@@ -230,7 +236,7 @@ extension RedisCommandWriter {
 }
 
 extension Settlement {
-    /// The letter of the outcome, the first byte of the first argument of the script `settle`.
+    /// The first byte of the first argument of the script `settle`: how the start ended.
     fileprivate var letter: UInt8 {
         switch self {
         case .accepted: UInt8(ascii: "a")

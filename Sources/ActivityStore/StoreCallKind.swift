@@ -10,12 +10,10 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     var isStateAdmission: Bool { self == .update || self == .end }
 
     /// Whether Redis' reply waits until replicas have the write (``RedisConfiguration/requiredReplicaCount``). After
-    /// this reply, the core may settle the record. Kafka then never brings the token or the held command again.
+    /// this reply, the core may settle the record, so Kafka never brings the token or the held command again.
     ///
-    /// The replies to all other calls do not wait. For admissions, requests for a start's token and calls about
-    /// lifetimes, waiting would delay every command. Known issue (K12): a failover may lose a token that came with a
-    /// deferred command, or the limit of an activity's lifetime. The next command brings the token again, and limits
-    /// the lifetime again.
+    /// The replies to all other calls do not wait, because that would delay every command. So a failover may lose what
+    /// they wrote (K12).
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -23,8 +21,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script to name in logs if the call fails. For every settlement it is `settle`, although the script `admit`
-    /// performs the settlements of activities.
+    /// The script to name in logs if the call fails. It is `settle` for every settlement, although `admit` performs
+    /// those of activities.
     var loggedScript: StoreScript {
         switch self {
         case .settle: .settle

@@ -27,14 +27,13 @@ public enum StoreLimits {
     /// these writes). A Live Activity can stay on the Lock Screen for 12 hours, and its value is stored for twice this
     /// time. One more hour is added, because only the first push in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The largest factor of the delay before a life may be claimed again. The factor doubles with each claim: 1, 2, 4,
-    /// 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity. The delay begins when
-    /// a worker reads this command. Without the delay, a worker would soon claim the life again, and write the same
-    /// command.
+    /// The largest factor by which the delay before the next claim of a life grows. A worker that has claimed a life
+    /// writes a command that ends or restarts the activity. When a worker reads this command, it delays the next claim,
+    /// so that no second command is written meanwhile. The factor doubles with each claim: 1, 2, 4, 8.
     public static let claimDelayFactorMax: Int64 = 8
-    /// How often workers may claim a life whose activity has another end, such as a producer's, that is admitted but
-    /// not settled. Normally the settlement of that end removes the life from the timetable. After this many claims,
-    /// the end seems to be lost, and the script `lifetime` removes the life.
+    /// How often workers may claim a life while another end of its activity, such as a producer's, is admitted but not
+    /// settled. Normally the settlement of that end removes the life from its timetable. After so many claims, that end
+    /// seems to be lost, and the script `lifetime` removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after its hash was last changed by a registration, an unregistration, a hold or a
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)``: 90 days. The time is long,

@@ -3,9 +3,8 @@ import Redis
 
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Notes confirmed departures
-    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``).
+    /// Decides about commands, held commands, registrations and requests for a start's token; also settles and reopens
+    /// versions of activities, and notes departures that a worker has confirmed.
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -70,9 +69,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("CLAIM_DELAY_FACTOR_MAX", StoreLimits.claimDelayFactorMax),
         ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),
-        // An activity's value: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
-        // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, so only the digest has a second
-        // constant, counted from 0.
+        // An activity's value: its parts' sizes and flags, and where they begin (`AT_`). Lua counts bytes from 1, but
+        // SETRANGE from 0. All writes with SETRANGE begin at the digest, so only the digest has a second constant.
         ("AT_DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
         ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
         ("AT_PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
@@ -92,13 +90,12 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
-        // Bytes 5 and 6 are one number: the token's length plus two flags. This number modulo the lower flag is the
-        // length.
+        // Bytes 5 and 6 are one number: the token's length plus two flags. Modulo the lower flag, it is the length.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.followBitsInTokenByteCount.trailingZeroBitCount)),
         // The numbers that say where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.commandCode)),
         ("FROM_REREADING", Int64(RegistrationSource.rereadCode)),
-        // Byte 7 is the token's form plus flags. Byte 7 modulo the lowest flag is the form.
+        // Byte 7 is the token's form plus flags. Modulo the lowest flag, it is the form.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
@@ -120,25 +117,26 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.hasThrottleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
-        // Where some parts of a pace begin (`StoredPace`), counted from 1: the part with the spacing and the budget.
+        // Where four parts of a pace begin, counted from 1 (`StoredPace` lists the parts). First: the spacing and the
+        // budget.
         ("AT_BUDGET_PART", 1),
-        // Where the part with the spacing and the frequent budget begins.
+        // The spacing again, and the budget for activities with frequent updates.
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
-        // Where the longest spacing begins. The recovery follows it.
+        // The longest spacing, which the recovery follows.
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
-        // Where the longest time in which a bucket of any policy fills begins.
+        // The longest time that a bucket of any policy takes to fill.
         ("AT_LONGEST_FILL", Int64(StoredPace.longestFillByteOffset + 1)),
-        // A call in a batch: its least length, and the highest bit of its byte 14. The other bits need a modulus, so
-        // they are in `bitsWithModulus`.
+        // A call in a batch: its least length, and the highest bit of its byte 14. A script tests the highest bit
+        // without a modulus, so this bit is not in `bitsWithModulus`.
         ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(PaceByteFlags.isTooOldBit)),
-        // Byte 14 is the number of the pace's argument plus four flags. Byte 14 modulo the lowest flag is the number.
+        // Byte 14 is the number of the pace's argument plus four flags. Modulo the lowest flag, it is the number.
         ("PACE_NUMBER_MODULUS", Int64(PaceByteFlags.isLifetimeEndBit)),
-        // Byte 15 of a settlement is its code plus flags. Byte 15 modulo the lowest flag is the code.
+        // Byte 15 of a settlement is its code plus flags. Modulo the lowest flag, it is the code.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
-        // Bits of byte 15 in the number `requestAndPace`. The script reads bytes 14 and 15 as this one number
-        // (admit-batches.lua). The value of ACCEPTANCE_REQUEST is byte 15 of a settlement that has the code ACCEPTED
-        // and no token or alert.
+        // Bits of byte 15, multiplied because the script reads bytes 14 and 15 as one number, `requestAndPace`
+        // (admit-batches.lua). ACCEPTANCE_REQUEST is this number in a settlement with the code ACCEPTED and without a
+        // token or alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),

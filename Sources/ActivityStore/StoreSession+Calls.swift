@@ -33,9 +33,9 @@ extension StoreSession {
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCommandCalls(on: connection)
-            // A registration whose token came with a command gets a script call of its own, so that the reply always
-            // has room for the held command. Without room, the reply would be `full`, and the core does not always
-            // repeat a registration of this kind.
+            // A registration whose token came with a command gets a script call of its own, so that the held command
+            // always fits into the reply. Otherwise the reply might be `full`, after which the core does not always
+            // repeat such a registration.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
             registrationBatch.append(
@@ -62,7 +62,7 @@ extension StoreSession {
         return .issued
     }
 
-    /// Collects an update or an end. First writes the collected registrations, so that Redis gets all calls in the
+    /// Collects an update or an end. First writes the collected registrations, because Redis must get all calls in the
     /// order in which they were issued. Also writes the batch of updates, ends and settlements first if it has no room
     /// for this call.
     private func collectAdmission(
@@ -148,7 +148,7 @@ extension StoreSession {
             write(.takeStartToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
                 $0.writeArgument(operation: "takeStartToken")
                 $0.writeArgument(attributesType: type)
-                $0.writeArgument(startBudget)
+                $0.writeStartBudgetArgument(startBudget)
                 if let registration { $0.writeDeviceTokenArguments(registration) }
             }
         case .holdStart(let start, let command):

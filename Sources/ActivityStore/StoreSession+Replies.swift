@@ -11,8 +11,8 @@ extension StoreSession {
         if callCount > 1 || isArray {
             return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
         }
-        // The unused result says whether the connection is still open. Here it is always open: nothing has closed it
-        // since this reply arrived.
+        // The result is not needed: it is false only if the connection was closed, and nothing has closed it since this
+        // reply arrived.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
     }
@@ -57,8 +57,8 @@ extension StoreSession {
         }
     }
 
-    /// Returns whether the reply to a batch has all elements that its calls need, and the time of the server's clock;
-    /// nil if the reply has no clock, or is not complete.
+    /// Returns whether the reply to a batch has all elements that its calls need; and the time of the server's clock,
+    /// nil if the reply has none or is not complete.
     private func readClockIfComplete(_ reply: Reply, callCount: Int, from reader: ReplyReader)
         -> (isComplete: Bool, nowMilliseconds: UInt64?)
     {
@@ -205,10 +205,11 @@ extension StoreSession {
     }
 
     /// Reads a reply that allows a push and is a number: the timestamp, the priority and the pushes left in the budget.
-    /// Timestamp and priority may differ from those that the command asked for.
+    /// Unlike the activity's value as a reply, a number can grant another timestamp or priority than the command asked
+    /// for.
     ///
-    /// - Parameter value: the beginning of the activity's value before the admission. The token is read from these
-    ///   bytes. If the command brought a new token, the bytes already have the new token.
+    /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
+    ///   the command brought a new token, these bytes already have it.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = GrantedPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
@@ -327,7 +328,7 @@ extension StoreVerdict {
 }
 
 /// A set of verdicts, as one bit for each raw value, so that reading a reply allocates nothing. A loop over the set
-/// begins with the lowest raw value. This is the most common verdict, so a search usually ends at once.
+/// begins with the lowest raw value, which is the most common verdict.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

@@ -5,9 +5,9 @@ import Redis
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    // The next four properties are set for an update or an end. If Redis grants all that the command asks for, the
-    // reply may be only the activity's value. The session then takes the timestamp and the priority from these
-    // properties, and computes the pushes left from one of the two budgets.
+    // The next four properties are set for an update or an end. Redis may reply with only the activity's value, which
+    // means: send the command as it asks. The session then takes the timestamp and the priority from these properties,
+    // and computes the pushes left from one of the two budgets.
 
     /// The `aps.timestamp` that the command asks for, UNIX seconds.
     var timestamp: Int64 = 0

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// Says how much memory this core's tables need, for the worker's memory budget. (R4)
 extension Audiences {
-    // Each number below is the memory that one more element of a full table needs: its slot, its bytes on the heap, and
-    // its places in other tables and queues.
+    // Each public number below is what one element of a full table needs: its slot, its bytes on the heap, and its
+    // places in other tables and queues.
 
     /// The memory of one command, and of its audience. The bytes of the command's texts and bodies are not included
     /// (``AudiencesConfiguration/commandBytesMax``).
@@ -15,13 +15,12 @@ extension Audiences {
             + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
     }
 
-    /// The memory that is planned for one fan-out record. The body and texts of the record are not included
+    /// The memory that is planned for one fan-out record, without its body and texts
     /// (``AudiencesConfiguration/fanoutRecordBytesMax``).
     ///
-    /// A record needs a slot either as a version of a range or as a broadcast. But no table ever shrinks, and at
-    /// another time all records may be of the other kind. So a slot of each kind is included. Two rounds and two
-    /// channels with the longest ids are included too, because their tables have twice as many slots as the tables of
-    /// records (``Audiences/init(configuration:)``).
+    /// This includes a slot of a range version and one of a broadcast, because no table ever shrinks: each of the two
+    /// tables may once have held all records. It also includes two rounds and two channels with the longest ids,
+    /// because their tables have twice as many slots as there may be records.
     public static var bytesPerFanoutRecord: Int {
         let bytesPerRoundOrChannel =
             heapBytes(Limits.identifierBytesMax) + dictionaryEntryBytes(keyBytes: MemoryLayout<RoundKey>.stride)
@@ -33,7 +32,7 @@ extension Audiences {
 
     public static var bytesPerParkedMember: Int { Slab<ParkedMember>.strideBytes }
 
-    /// The memory of one refused member, with its result, its invalidation and its calls.
+    /// The memory of one refused member: its slot, its result, its invalidation and its calls to the stores.
     public static var bytesPerRefusedMember: Int {
         Slab<RefusedMemberSlot>.strideBytes + queueBytes(of: OutgoingAudienceRecord.self, placeCount: 2)
             + 2 * bytesPerStoreCall
@@ -84,9 +83,10 @@ extension Audiences {
 
 extension AudiencesConfiguration {
     /// Lowers the limits of the tables that ``Audiences/tableBytes(_:)`` counts, until these tables need at most
-    /// `byteCount` bytes when they are full. All limits shrink in the same proportion, but ``parkedMembersMax`` never
-    /// below ``parkedMembersMin``. No limit falls below 1. If `byteCount` is too small for these lowest limits, the
-    /// tables need more. If the tables fit already, the limits stay as they are.
+    /// `byteCount` bytes when they are full. If they fit already, the limits stay as they are.
+    ///
+    /// All limits shrink in the same proportion, but ``parkedMembersMax`` never below ``parkedMembersMin``, and no
+    /// limit below 1. With these lowest limits, the tables may still need more than `byteCount`.
     public mutating func limitTableBytes(to byteCount: Int) {
         let parkedMemberBytesMin = Self.parkedMembersMin * Audiences.bytesPerParkedMember
         let neededBytes = Audiences.tableBytes(self)
@@ -101,9 +101,9 @@ extension AudiencesConfiguration {
         newestStateBytesMax = lowered(newestStateBytesMax)
     }
 
-    /// The memory of the tables that ``Audiences/tableBytes(_:)`` counts, with the limits of a new configuration.
+    /// The memory of the tables that ``Audiences/tableBytes(_:)`` counts, if every limit has its default value.
     public static var defaultTableBytes: Int {
-        // The size of these tables does not depend on the apps and the policies.
+        // The size of these tables does not depend on the apps and the policies, so there are none here.
         Audiences.tableBytes(AudiencesConfiguration(apps: [], reloadable: ReloadableSettings(appCount: 0), seed: 0))
     }
 }

@@ -11,12 +11,12 @@ import Numbers
 /// - members whose audiences change: ``receiveMembershipChange(_:now:)``, ``takeMemberToSettle()``
 /// - the fan-out topic: ``assign(number:)``, ``receiveFanoutRecord(_:instruction:droppedFields:now:)``,
 ///   ``rewindRequest(_:now:)``, ``beginRevoking(_:now:)``, ``release(partition:now:)``
-/// - the audience store: ``withNextStoreCall(now:_:)``, ``storeReplied(tag:_:now:)``
-/// - the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreReplied(tag:now:)``
+/// - the audience store: ``withNextStoreCall(now:_:)``, ``handleStoreReply(tag:_:now:)``
+/// - the activity store: ``withNextActivityStoreCall(now:_:)``, ``handleActivityStoreReply(tag:now:)``
 /// - APNs: ``takeNextPush(_:traffic:permitsRetry:pushesInFlightMax:isProbing:now:)``,
-///   ``pushResponseReceived(tag:_:now:)``
-/// - the keeper of channels: ``takeChannelRequest()``, ``channelProvided(appIndex:audience:_:now:)``
-/// - Kafka's producer: ``nextOutgoingRecord(now:)``, ``deliveryReportReceived(_:_:now:)``
+///   ``handlePushResponse(tag:_:now:)``
+/// - the keeper of channels: ``takeChannelRequest()``, ``handleProvidedChannel(appIndex:audience:_:now:)``
+/// - Kafka's producer: ``nextOutgoingRecord(now:)``, ``handleDeliveryReport(_:_:now:)``
 /// - the clock: ``advance(now:)`` at ``nextDueMilliseconds``
 ///
 /// A command waits in its audience, where a newer one may replace it. The core estimates the audience's size and asks
@@ -39,9 +39,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// The audiences that may begin a command at the next ``endBatch(now:)``. A new command has come for them, or
-    /// ``dropWaitingCommands(where:)`` has dropped one of their commands, so that another command may be next, for
-    /// example its rider (``CommandSlot/rider``).
+    /// The audiences that check at the next ``endBatch(now:)`` whether they can begin a command: a new command has come
+    /// for them, or ``dropWaitingCommands(where:)`` has dropped one of their commands.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
     /// Admitted commands whose fan-out records are not all queued yet. The records of the first command are queued
@@ -65,7 +64,7 @@ public struct Audiences: ~Copyable {
     /// The number of places in `parkedMembers` that are reserved and still free. A round in the phase `restoring`
     /// reserves them for the members that the partition's previous owner had parked.
     var reservedParkingPlaceCount = 0
-    /// The number of rounds' pushes in flight to members that are not parked. If such a push fails, its member may be
+    /// How many pushes of rounds are in flight to members that are not parked. If such a push fails, its member may be
     /// parked.
     var parkablePushCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
@@ -121,10 +120,11 @@ public struct Audiences: ~Copyable {
     var offeredPush = OfferedPush()
     /// When the shell last called ``advance(now:)`` (monotonic milliseconds).
     private var advancedAtMilliseconds: Int64 = 0
-    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). A pool counts as
-    /// unavailable if it had no room for a push for some time before this time (``isPoolUnavailable(_:appIndex:)``).
-    /// The time of the current iteration would be wrong: the shell asks for pushes later in each iteration, so after a
-    /// long iteration every pool would seem unavailable.
+    /// When the shell called ``advance(now:)`` in the previous iteration of the lane's loop (monotonic milliseconds). A
+    /// pool that had no room for a push for some time before this is unavailable (``isPoolUnavailable(_:appIndex:)``).
+    ///
+    /// The time of the current iteration would be wrong: the shell asks for pushes only later in an iteration, so after
+    /// a long iteration every pool would seem unavailable.
     private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
@@ -187,13 +187,12 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// Rounds do not wait for members that Redis lost before this time, but for members that it lost later (monotonic
-    /// milliseconds). For example, at the value 5,000 a round whose members were lost at 4,000 continues, and a round
-    /// whose members were lost at 6,000 waits for a value above 6,000. A round waits at most
-    /// ``memberWaitMillisecondsMax``. The shell sets this value:
+    /// Decides which rounds wait for lost members, at most ``memberWaitMillisecondsMax``: a round waits if the core
+    /// found at this time (monotonic milliseconds) or later that the store has lost members of the round. The shell
+    /// sets the time:
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: every round that has lost its members or its claim waits.
-    /// - Another value: the time at which the shell last found that the store had all members, or had lacked some for
+    /// - Another value: when the shell last found that the store had all members, or had lacked some for
     ///   ``memberWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether every round that has lost its members or its claim must wait: the store lacks members, or the shell does
@@ -215,7 +214,8 @@ public struct Audiences: ~Copyable {
     /// The number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }
 
-    /// Does everything that is due now: requests pages, ends the pauses of the queues, and does the work of due timers.
+    /// Does everything that is due now: sends the collected requests for pages, ends the pauses of store calls and
+    /// outgoing records, and does the work of due timers.
     public mutating func advance(now: Moment) {
         if advancedAtMilliseconds < now.monotonicMilliseconds {
             previouslyAdvancedAtMilliseconds = advancedAtMilliseconds
@@ -234,11 +234,11 @@ public struct Audiences: ~Copyable {
             case .round(let round):
                 rounds[round].timerDueMilliseconds = .max
                 advance(round, now: now)
-            case .membershipChange(let change): membershipChangeTimerFired(change, now: now)
+            case .membershipChange(let change): handleMembershipChangeTimer(change, now: now)
             case .channel(let channel):
                 channels[channel].timerDueMilliseconds = .max
                 advance(channel: channel, now: now)
-            case .channelWait(let command): channelWaitTimedOut(command, now: now)
+            case .channelWait(let command): handleChannelWaitTimeout(command, now: now)
             }
         }
         dueTimers.removeAll(keepingCapacity: true)
@@ -273,8 +273,7 @@ public struct AudienceCounters: Sendable {
     /// How often a page from the store was damaged: it could not be read completely, or an entry was outside the page's
     /// bounds.
     public var damagedPageCount: UInt64 = 0
-    /// How often a round was lost: the store did not have this worker's newest claim, but another worker's claim, an
-    /// older claim (after a failover), or no claim.
+    /// How often a round was lost: the store had another worker's claim, an older claim (after a failover) or no claim.
     public var lostRoundCount: UInt64 = 0
 
     public init() {}

@@ -1,12 +1,12 @@
 import Kafka
 
-/// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without the message, a user would see
-/// nothing, because librdkafka keeps trying silently.
+/// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without it, a user would see nothing,
+/// because librdkafka keeps trying silently.
 ///
-/// Each client has its own monitor. The client refers to its monitor weakly, so the caller must keep the monitor as
-/// long as the client. Only the thread that polls the client uses the monitor.
+/// Each client has its own monitor, which is used only on the thread that polls the client. The client's reference to
+/// it is weak, so the caller must keep the monitor as long as the client.
 package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
-    /// How long a broker may take to respond before the monitor prints that no broker has responded.
+    /// How long a broker may take to respond before the message is printed.
     package static let warningDelayMilliseconds: Int64 = 2_500
 
     private let command: String
@@ -47,7 +47,7 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
         )
     }
 
-    /// Returns the final error message if no broker has ever responded; nil if one has.
+    /// Returns an error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
         guard !wasBrokerReached, !hasReachedBroker() else { return nil }
         let seconds = (Clock.monotonicMilliseconds - startedAtMilliseconds + 500) / 1_000
@@ -70,7 +70,7 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
     static func extractCause(from reason: String) -> String {
         let end = reason.firstRange(of: " (after ")?.lowerBound ?? reason.endIndex
         let text = reason[..<end]
-        // The parts are the name of the broker, the step that failed (in some texts), and the cause.
+        // The parts are the broker's name, in some texts the step that failed, and the cause.
         let parts = text.split(separator: ": ")
         guard parts.count > 1 else { return String(text) }
         let hasStep = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))

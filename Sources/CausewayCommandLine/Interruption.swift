@@ -7,15 +7,15 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd on which ``awaitSignal()`` waits; -1: there is none. From the first signal on, the eventfd stays
-    /// readable. So the wait also ends if the signal arrived just before the wait.
+    /// An eventfd on which ``awaitSignal()`` waits; -1: there is none. It stays readable after the first signal, so the
+    /// wait also ends if the signal arrived just before it.
     private static let eventDescriptor = Atomic<Int32>(-1)
     /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
     private static let signalEndsProgram = Atomic<Bool>(false)
 
     /// - Parameter endsAtSecondSignal: whether a second signal of the same kind (SIGINT after SIGINT, or SIGTERM after
-    ///   SIGTERM) ends the program at once. Set it in programs that, before they end, may wait long for another
-    ///   process, such as a broker.
+    ///   SIGTERM) ends the program at once. Set it if the program may wait long for another process, such as a broker,
+    ///   before it ends.
     package init(endsAtSecondSignal: Bool = false) {
         if Self.eventDescriptor.load(ordering: .relaxed) < 0 {
             Self.eventDescriptor.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
@@ -26,16 +26,16 @@ package struct Interruption {
             Interruption.receivedSignal.store(number, ordering: .relaxed)
             var increment: UInt64 = 1
             let savedErrno = errno
-            // If there is no eventfd, this write fails and changes nothing. ``awaitSignal()`` then finds the signal
-            // when it polls.
+            // Without an eventfd, this write fails and changes nothing. ``awaitSignal()`` then finds the signal when it
+            // polls.
             _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &increment, MemoryLayout<UInt64>.size)
             errno = savedErrno
             if Interruption.signalEndsProgram.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
-        // Without SIGPIPE, a write to a process that has died fails with an error. The program can print this
-        // error; SIGPIPE would end the program without a message.
+        // A write to a process that has died then fails with an error, which the program can print. SIGPIPE would end
+        // the program without a message.
         signal(SIGPIPE, SIG_IGN)
     }
 
@@ -50,7 +50,7 @@ package struct Interruption {
         let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
         while pendingSignal == nil {
             var pollEntry = pollfd(fd: eventDescriptor, events: Int16(POLLIN), revents: 0)
-            // Without an eventfd, check once a second. There is none if the process had opened too many files.
+            // There is no eventfd if the process had too many open files. Then check once a second.
             poll(&pollEntry, 1, eventDescriptor < 0 ? Self.pollMilliseconds : -1)
         }
     }
@@ -59,7 +59,7 @@ package struct Interruption {
     private static let pollMilliseconds: Int32 = 1_000
 
     /// Runs a body that may block and cannot be cancelled. A signal that arrives during the body, or arrived before it,
-    /// ends the program at once. So call this only while there is no work that must be finished first.
+    /// ends the program at once, so no other work may have to be finished first.
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.signalEndsProgram.store(true, ordering: .relaxed)
         defer { Self.signalEndsProgram.store(false, ordering: .relaxed) }

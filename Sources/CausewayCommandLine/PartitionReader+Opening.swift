@@ -22,8 +22,8 @@ extension PartitionReader {
             if command != nil { brokerMonitor.printIfUnreached(false) }
         }
         guard hasReachedBroker else {
-            // The error says for how long no broker has responded. So make the error before the close, which may take
-            // time.
+            // Make the error before the close, which may take time: the error says for how long no broker has
+            // responded.
             let error = brokerMonitor.noBrokerError
             _ = reader.close(timeoutMilliseconds: closeTimeoutAfterFailureMilliseconds)
             throw error

@@ -1,5 +1,5 @@
-/// The name and the commands of `causeway` or of `causeway-lab`. If a user calls one program with a command of the
-/// other, the error message names the right program.
+/// The name and the commands of a program, `causeway` or `causeway-lab`. If a user calls one program with a command of
+/// the other, the error message names the right one.
 package struct SiblingProgram: Sendable {
     package static let causeway = SiblingProgram(
         name: "causeway",

@@ -1,15 +1,15 @@
 import Glibc
 import Synchronization
 
-/// Writes lines to standard output and standard error. Each line is written completely and at once, because
+/// Writes lines to standard output and standard error. Each line is written completely before the call returns, because
 /// other programs wait for it.
 package enum StandardStreams {
-    /// The error (`errno`) with which a write to standard output failed first; 0: none failed. EPIPE does not count,
-    /// because the reader then no longer reads.
+    /// The `errno` of the first failed write to standard output; 0: none failed. EPIPE does not count: it says that
+    /// nobody reads any longer.
     private static let outputErrorNumber = Atomic<Int32>(0)
 
-    /// Why a line is missing in standard output, for example because the disk is full; nil: none is missing. A reader
-    /// that no longer reads is no failure.
+    /// Why a line is missing in standard output, for example because the disk is full; nil: none is missing. It is no
+    /// failure if nobody reads the output any longer.
     package static var outputFailure: String? {
         let number = outputErrorNumber.load(ordering: .relaxed)
         return number == 0 ? nil : String(cString: strerror(number))

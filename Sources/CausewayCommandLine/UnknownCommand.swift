@@ -1,8 +1,8 @@
 import ArgumentParser
 import CausewayConfiguration
 
-/// Recognizes a command that does not exist. ArgumentParser itself suggests no other command, and ignores an unknown
-/// command after `help`. If an unknown command has options, ArgumentParser reports only the options.
+/// Recognizes a command that does not exist, and suggests another one. ArgumentParser does not do this: it ignores an
+/// unknown command after `help`, and if an unknown command has options, it reports only the options.
 package enum UnknownCommand {
     /// Returns the error, the usage and a hint to the help, if the command or the help topic does not exist; else nil.
     ///
@@ -48,7 +48,7 @@ package enum UnknownCommand {
         guard let nearest = NearestName.find(nearestTo: word, among: names + siblingCommands) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
-        // If both programs have an equally similar command, suggest the command of this program.
+        // If both programs have an equally similar command, suggest that of this program.
         let ownCommand = names.first { NearestName.editDistance(word, $0) == NearestName.editDistance(word, nearest) }
         return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(siblingName) \(nearest)")?"
     }

@@ -27,8 +27,8 @@ struct ConfigurationDocument {
     /// The names of the librdkafka properties that the file sets, by section, such as `kafka.consumer`.
     private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
-    /// The values. Nil if the document is empty, or cannot be read as a map of keys; if it cannot be read, `faults`
-    /// says why.
+    /// The document's values in the form of swift-configuration. Nil if the document is empty, or cannot be read as a
+    /// map of keys; if it cannot be read, `faults` says why.
     private(set) var snapshot: YAMLSnapshot?
 
     init(text: String) {
@@ -169,9 +169,9 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks the value of a key. Adds the key to `places` if the value is of the right kind; otherwise adds a fault. A
-    /// text or choice without a value does neither: the key counts as missing. For a map of librdkafka properties, adds
-    /// each property to `places` instead of the key.
+    /// Checks the value of a key. A value of the right kind adds the key to `places`; any other value adds a fault.
+    /// Exceptions: a text or choice without a value adds neither, because the key counts as missing. A map of
+    /// librdkafka properties adds each property to `places` instead of the key.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,

@@ -3,15 +3,15 @@ import Foundation
 /// A record of `causeway.invalidations`: APNs has responded that a token is not valid.
 public struct Invalidation: Hashable, Sendable {
     public var app: String
-    /// For an update token: its activity. Nil for a push-to-start token; then `device` is set.
+    /// The activity's id, if the token is an update token. Nil for a push-to-start token: then `device` is set.
     public var activity: String?
     public var device: String?
     public var token: PushToken
     public var environment: PushEnvironment
     /// The reason from APNs' response, for example `Unregistered`.
     public var reason: String
-    /// When the token became invalid; if APNs named no time, when Causeway received APNs' response. If the app received
-    /// the token after this time, keep the token: it is valid.
+    /// When the token became invalid; if APNs named no time, when Causeway received APNs' response. Ignore the record
+    /// if the app received the token after this time: the token is valid.
     public var invalidAt: Date
 }
 
@@ -60,8 +60,9 @@ public struct Channel: Hashable, Sendable {
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String
-    /// After this time the channel is deleted, because its audience has ended. Nil if no deletion is planned. Also nil
-    /// if `causeway channels delete` deletes the channel now (`state` is then `deleting`).
+    /// After this time the channel is deleted, because its audience has ended. Nil has two meanings:
+    /// - `state` is `active`: no deletion is planned.
+    /// - `state` is `deleting`: the channel is being deleted.
     public var deleteAfter: Date?
 }
 

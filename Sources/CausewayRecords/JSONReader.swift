@@ -168,7 +168,8 @@ struct JSONReader {
         }
     }
 
-    /// Reads the four digits after `\u`. If they are the first half of a surrogate pair, reads the second escape too.
+    /// Reads the four digits after `\u`. If they are the first half of a surrogate pair, also reads the `\u` escape
+    /// that must follow: the second half.
     private mutating func readUnicodeEscape() throws(RecordFault) -> Unicode.Scalar {
         let first = try readCodeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }

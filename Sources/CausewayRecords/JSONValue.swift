@@ -9,8 +9,8 @@ public enum JSONValue: Sendable {
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
     case number(Double)
-    /// A number as text, if the other cases would not write the same digits: `1.0`, `1e5`, or an integer of more than
-    /// 64 bits.
+    /// A number as text, if `integer`, `unsigned` and `number` would not write the same digits: `1.0`, `1e5`, or an
+    /// integer of more than 64 bits.
     case numeral(String)
     case string(String)
     case array([JSONValue])
@@ -80,8 +80,8 @@ extension JSONValue: Hashable {
     }
 }
 
-/// Any decoder and encoder can be used. But some of them round numbers, and only one of several keys that Unicode
-/// regards as equivalent is kept. ``init(text:)`` and ``text()`` keep all digits and all keys.
+/// Works with any decoder and encoder. But some of them round numbers, and if several keys are equivalent in Unicode,
+/// only one of them is kept. ``init(text:)`` and ``text()`` keep all digits and all keys.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -124,7 +124,7 @@ extension JSONValue: Codable {
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
         case .object(let members):
-            // The members are encoded as a dictionary: an encoder's key strategy then leaves their keys unchanged.
+            // Encodes a dictionary, because an encoder's key strategy does not change a dictionary's keys.
             try container.encode(members.dictionary)
         }
     }

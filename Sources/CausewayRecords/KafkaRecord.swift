@@ -15,7 +15,7 @@ public protocol KafkaRecord: Codable, Sendable {
 }
 
 extension KafkaRecord {
-    // The worker's `StableJSON` is not used, because this library has no dependencies.
+    // Does the same as the worker's `StableJSON`, which this library cannot use: it has no dependencies.
     public func value() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -10,7 +10,8 @@ private enum Key {
     static let inputPushToken = "input-push-token"
     static let inputPushChannel = "input-push-channel"
 
-    /// The names of the objects to which Apple may add keys. In these objects, a changed command keeps unknown keys.
+    /// The objects to which Apple may add keys. If a command is read, changed and written, the unknown keys in these
+    /// objects stay.
     static let extensibleObjectKeys: Set = ["aps", "alert", "title", "body"]
 }
 
@@ -34,8 +35,8 @@ extension LiveActivityCommand: Codable {
         )
     }
 
-    /// Returns the JSON that the command's properties alone give, without the unknown keys and the original digits in
-    /// `receivedJSON`.
+    /// Returns the JSON of the command's properties. It lacks what only `receivedJSON` has: unknown keys, and the
+    /// original digits of numbers.
     func makePropertiesJSON() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try makeAps())]
         switch address {
@@ -79,8 +80,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // ActivityKit decodes the state with default strategies, and the encoder of the whole record may have others.
-        // So the state has an encoder of its own.
+        // ActivityKit decodes the state with default strategies, so the state is encoded with them too. The encoder of
+        // the whole record may have other strategies.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }

@@ -66,8 +66,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var sequence: UInt64?
     /// APNs' priority, 5 or 10. Nil: 10 for a start, an end, or an update with an alert; 5 for any other update.
     public var priority: Int?
-    /// Causeway does not send the command after this time, and APNs does not store the push longer. The time 0, with
-    /// which APNs tries only once to deliver a push, is not allowed.
+    /// Causeway does not send the command after this time, and APNs does not store the push longer. The time must not
+    /// be 0, which APNs takes for a single attempt.
     public var expiration: Date?
     public var policy: String?
     /// Only for a command to an audience. True: the audience gets a broadcast channel, even if no pattern of the

@@ -33,8 +33,8 @@ public enum LiveActivityResult: Hashable, Sendable {
 }
 
 extension LiveActivityResult: Codable {
-    /// The fields that show the kind of a result: each of them occurs in only one kind. A broadcast's result has none
-    /// of them.
+    /// Each of these fields occurs in only one kind of result: `attempts` in a command's, `segments` in a range's,
+    /// `ranges` in an audience's. A broadcast's result has none of them.
     private enum DistinctiveFields: String, CodingKey { case attempts, segments, ranges }
 
     public init(from decoder: any Decoder) throws {
@@ -63,9 +63,9 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
-    /// audience, the member's id. If the outcome is `invalid`, the result's Kafka record has another key: that of the
-    /// invalid record.
+    /// The id of the activity, channel, audience or device that the command addressed; in the result of a push to one
+    /// member of an audience, the member's id. But if the outcome is `invalid`, the result's Kafka record has the key
+    /// of the invalid record.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -96,8 +96,8 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
-    /// True if the command requested priority 10, but the activity's budget allowed only 5. Also true if nothing was
-    /// sent after this decision.
+    /// True if the command requested priority 10, but the activity's budget allowed only 5, even if the command was
+    /// then not sent.
     public var demoted: Bool?
     /// How many pushes of priority 10 the activity's budget still allows; nil if the budget was not checked.
     public var budgetLeft: Int?
@@ -131,7 +131,7 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var members: MemberCounts
     /// The number of broadcasts with each outcome; nil if the command was not broadcast.
     public var broadcasts: MemberCounts?
-    /// `none` if, when the command was fanned out, the audience lacked a channel that it should have had, in one
+    /// `none` if the audience should have had a channel when the command was fanned out, but lacked it in one
     /// environment or in both. `channelReason` then says why. Otherwise nil.
     public var channel: String?
     public var channelReason: String?
@@ -139,8 +139,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var ranges: Int
     /// `alertExpired` if the alert was too old, so that the state was sent without the alert. Otherwise nil.
     public var reason: String?
-    /// True if the command requested priority 10, but a budget allowed only 5 for all or some members. Also true if no
-    /// push was sent to these members.
+    /// True if the command requested priority 10, but a budget allowed only 5 for all or some members, even if no push
+    /// was sent to them.
     public var demoted: Bool?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?
@@ -190,8 +190,8 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // A later release may add a key with another kind of value. So an unknown key whose value is no integer is
-            // ignored.
+            // A later release may add a key that is no outcome of a member, with any kind of value. Such a key is
+            // ignored if its value is no integer.
             counts[outcome] =
                 Self.memberOutcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
@@ -220,8 +220,8 @@ public struct ResultTimes: Codable, Hashable, Sendable {
     public var admitted: Date?
     public var sent: Date?
     public var responded: Date?
-    /// When APNs gave its first and its last response to the pushes of a range, a broadcast, or a whole command to an
-    /// audience. Nil in results of single commands.
+    /// `first` and `last`: when the first and the last response of APNs came, to the pushes of a range, a broadcast, or
+    /// a whole command to an audience. Nil in the result of a single command.
     public var first: Date?
     public var last: Date?
 

@@ -12,7 +12,7 @@ extension Outcome {
 
     /// A newer command replaced this one before it was sent. If this one had an alert, the newer state carries it,
     /// unless that state has a newer alert or `reason` says otherwise. Or the command is an end, and a newer start
-    /// has begun the activity again.
+    /// has begun the activity again. Or it is a start, and its activity already lives.
     ///
     /// Of an audience or a range: Some members got a newer command instead.
     ///

@@ -5,9 +5,9 @@ struct RecordObject {
     private let path: String
     private let members: JSONObject
 
-    /// Reads a value, which must be an object.
+    /// Throws if the value is no object.
     ///
-    /// - Parameter path: the keys that lead to the object; empty for the record.
+    /// - Parameter path: the keys that lead to the value, for the fields of faults; empty for the record.
     init(_ value: JSONValue, _ path: String) throws(RecordFault) {
         guard case .object(let members) = value else { throw RecordFault(path, "expected an object") }
         self.path = path
@@ -97,14 +97,13 @@ extension JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// Returns the JSON of a record that was read and then changed. `self` is what the library would write for the
-    /// changed record. Whatever was not changed stays as in `received`: unknown keys, the digits of numbers, empty
-    /// arrays.
+    /// Returns the JSON of a record that was read and then changed. `self` is the JSON of the changed record's
+    /// properties. What was not changed stays as in `received`: unknown keys, the digits of numbers, empty arrays.
     ///
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
-    ///   - unchanged: what the library would write if nothing had been changed. Where `self` differs from it, the
-    ///     record was changed.
+    ///   - unchanged: the JSON of the properties before the change. Where `self` differs from it, the record was
+    ///     changed.
     ///   - nestedKeys: the keys of objects whose members are compared one by one. Any other changed value is replaced
     ///     as a whole.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)

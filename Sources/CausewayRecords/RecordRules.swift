@@ -79,7 +79,8 @@ struct RecordRules: Sendable {
     private static func findBodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
-            // In the body, the members of `payload` have no braces of their own, but follow a comma: one byte less.
+            // In the body, the members of `payload` follow a comma, and the two braces of `payload` are left out: one
+            // byte less.
             count += try payload.text().count - 1
         }
         var bodyBytesMax = limits.bodyBytesMax

@@ -23,20 +23,21 @@ struct RecordSchema: Sendable {
             + findArrayFaults(value, keywords, path)
     }
 
-    /// If the value is an object, returns the branch of `anyOf` that is for objects. The faults that this branch finds
-    /// name the faulty fields. A fault of `anyOf` itself would only say that no branch accepts the value.
+    /// Returns the branch of `anyOf` that is for objects; nil if the value is no object or there is no such branch. The
+    /// faults of this branch name the faulty fields, but a fault of `anyOf` would only say that no branch accepts the
+    /// value.
     private func findObjectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
-        return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
+        return schema["anyOf"]?.arrayOrEmpty.first { $0.objectOrEmpty["type"] == "object" }
     }
 
     /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if` and `$ref`.
     private func findBranchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
-        var allFaults = (schema["allOf"]?.asArray ?? [])
+        var allFaults = (schema["allOf"]?.arrayOrEmpty ?? [])
             .flatMap { rule in
                 // Each element of `allOf` is a rule. Its `description` is the message of the fault, whichever part of
                 // the rule the value breaks.
-                let message = rule.asObject["description"]?.asText ?? ""
+                let message = rule.objectOrEmpty["description"]?.asText ?? ""
                 return findFaults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
             }
         if let condition = schema["if"], let branch = schema[accepts(value, condition) ? "then" : "else"] {
@@ -47,15 +48,16 @@ struct RecordSchema: Sendable {
     }
 
     private func findDefinition(_ reference: String) -> JSONValue {
-        reference.split(separator: "/").dropFirst().reduce(root) { $0.asObject[String($1)] ?? .boolean(false) }
+        reference.split(separator: "/").dropFirst().reduce(root) { $0.objectOrEmpty[String($1)] ?? .boolean(false) }
     }
 
     private func findObjectFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .object(let members) = value else { return [] }
         let prefix = path.isEmpty ? "" : path + "."
-        let properties = schema["properties"]?.asObject ?? [:]
-        let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map { $0.value }
-        let requiredKeys = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
+        let properties = schema["properties"]?.objectOrEmpty ?? [:]
+        let dependencies = (schema["dependencies"]?.objectOrEmpty ?? [:]).filter { members[$0.key] != nil }
+            .map { $0.value }
+        let requiredKeys = ([schema["required"]] + dependencies).flatMap { $0?.arrayOrEmpty ?? [] }.compactMap(\.asText)
         var allFaults = requiredKeys.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
         for (name, member) in members.sortedMembers {
             if let property = properties[name] {
@@ -78,14 +80,15 @@ struct RecordSchema: Sendable {
             ? [RecordFault(path, "has an element that is not allowed")] : []
     }
 
-    /// Whether the value satisfies a keyword. Always true for a keyword that another function checks.
+    /// Whether the value satisfies a keyword. True if the keyword is for values of another type, or if another function
+    /// checks it.
     private func satisfies(_ value: JSONValue, _ keyword: String, _ argument: JSONValue) -> Bool {
         switch (keyword, value) {
         case ("type", _): value.hasType(argument.asText ?? "")
         case ("const", _): value == argument
-        case ("enum", _): argument.asArray.contains(value)
+        case ("enum", _): argument.arrayOrEmpty.contains(value)
         case ("not", _): !accepts(value, argument)
-        case ("anyOf", _): argument.asArray.contains { accepts(value, $0) }
+        case ("anyOf", _): argument.arrayOrEmpty.contains { accepts(value, $0) }
         case ("minimum", .integer), ("minimum", .unsigned):
             value.asWholeNumber.map { $0 >= argument.asWholeNumber ?? 0 } ?? false
         case ("maximum", .integer), ("maximum", .unsigned):
@@ -107,11 +110,11 @@ extension JSONValue {
         if case .string(let text) = self { text } else { nil }
     }
 
-    fileprivate var asArray: [JSONValue] {
+    fileprivate var arrayOrEmpty: [JSONValue] {
         if case .array(let elements) = self { elements } else { [] }
     }
 
-    fileprivate var asObject: JSONObject {
+    fileprivate var objectOrEmpty: JSONObject {
         if case .object(let members) = self { members } else { [:] }
     }
 

@@ -1,8 +1,8 @@
 import Foundation
 
 extension Registration {
-    /// Checks the registration by the worker's rules before it is sent, as `causeway check --registrations` does. Does
-    /// not check the app, because only the worker's configuration lists the apps.
+    /// Checks the registration by the worker's rules, before you send it. Does not check the app, because only the
+    /// worker's configuration lists the apps.
     ///
     /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.

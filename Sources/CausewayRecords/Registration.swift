@@ -95,8 +95,8 @@ public struct Registration: Hashable, Sendable {
     public var registeredAt: Date
     public var token: PushToken
     public var kind: Kind
-    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not listed;
-    /// nil: it leaves all. But a device stays in an audience that its registration for another attributes type lists.
+    /// All audiences of the activity or device, at most 8; nil: none. The activity or device leaves all others.
+    /// Exception: a device stays in an audience that its registration for another attributes type lists.
     public var audiences: [String]?
 
     public init(

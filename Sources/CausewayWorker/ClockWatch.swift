@@ -11,11 +11,11 @@ import Redis
 /// right even if somebody sets the machine's clock, because it is added to the time since the machine's boot.
 actor ClockWatch {
     static let pollInterval = Duration.seconds(5)
-    /// The longest wait for the first reading. The lanes begin after this wait, because a lane with a wrong clock would
-    /// refuse its first commands for good.
+    /// How long the start of the worker waits at most for the first reading of Redis' clock. The lanes begin only after
+    /// this wait: a lane with a wrong clock would refuse its first commands for good.
     static let firstReadingWaitMax = Duration.seconds(3)
-    /// The maximum number of polls for the first reading. One poll may not be enough: a slow reading does not count
-    /// (``ClockCorrection``), and the first poll also connects to Redis.
+    /// How many polls the start of the worker makes at most for its first reading of Redis' clock. One poll may not be
+    /// enough: a slow reading does not count (``ClockCorrection``), and the first poll also connects to Redis.
     private static let firstReadingPollsMax = 3
 
     private let executor = BlockingExecutor(label: "clock watch")

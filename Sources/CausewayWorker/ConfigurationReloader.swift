@@ -27,8 +27,8 @@ actor ConfigurationReloader {
     /// The time between two polls of the files. Changed files are read only when two polls in a row find all files in
     /// the same state, because the first of these polls may find a half-written file, or none while it is replaced.
     static let pollInterval = Duration.seconds(1)
-    /// How many polls pass until a rejected configuration is read again, although no polled file has changed. For
-    /// example, a password file that was missing may now be there.
+    /// A rejected configuration is read again after this many polls, even if no polled file has changed: for example, a
+    /// missing password file may now be there.
     static let pollsPerRetry = 10
 
     private let source: ConfigurationSource
@@ -42,8 +42,8 @@ actor ConfigurationReloader {
     private let applyToLanes: @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     /// The errors of the last rejection, and the number of polls since then; nil if the last reload was not rejected.
     private var rejection: (errors: String, laterPollCount: Int)?
-    /// The files of shapes that the configuration names. If the last reload was rejected, they are those of the
-    /// rejected configuration, unless it could not be read.
+    /// The files of shapes to poll: those of the last configuration that was loaded without a fault, even if one of
+    /// these files then had a fault.
     private var shapesPaths: [String]
     private var fileStatesAtLastRead: WatchedFileStates
     private var fileStatesAtLastPoll: WatchedFileStates

@@ -10,17 +10,18 @@ struct ConfiguredPool: Equatable {
     var host: String
     var port: Int
 
-    /// The pool's value for the label `environment` in the metrics.
+    /// The pool's value for the label `environment` in the metrics, for example `production` or
+    /// `production-broadcasts`.
     var environmentLabel: String {
         traffic == .broadcasts ? "\(environment.name)-broadcasts" : "\(environment.name)"
     }
 }
 
 extension WorkerConfiguration {
-    /// The pools of each lane. Their indices are the numbers of the pools in the metrics.
+    /// The APNs pools of each lane: one for each app and environment. A pool's index here is its number in the metrics.
     ///
-    /// If the broadcasts of an environment have another host or port, each app has a second pool there: a command of
-    /// any app may name a channel, even if the app's audiences have no channels.
+    /// If an environment has another host or port for broadcasts, each app also has a pool for broadcasts there, even
+    /// if its audiences have no channels: a command of any app may name a channel.
     var pools: [ConfiguredPool] {
         var pools: [ConfiguredPool] = []
         for (appIndex, app) in apps.enumerated() {

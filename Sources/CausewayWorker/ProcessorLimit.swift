@@ -32,9 +32,9 @@ struct ProcessorLimit {
         controlGroups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
-    /// Returns the quota in processors, rounded up; nil if the text of `cpu.max` begins with `max`, which means that
-    /// there is no quota, or cannot be read. For example, `150000 100000` gives 2: 150,000 µs of processor time in each
-    /// period of 100,000 µs.
+    /// Returns the quota that a text of `cpu.max` gives, in processors, rounded up. For example, `150000 100000`
+    /// (150,000 µs of processor time in each 100,000 µs) gives 2. Nil if the text begins with `max`, which means that
+    /// there is no quota, or if it cannot be read.
     private static func parseQuotaProcessorCount(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),

@@ -6,9 +6,9 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Finds faults that otherwise only the start of a worker would show. Examples are a damaged key file and an unknown
-/// property of a Kafka client. Tries each part of the configuration separately, so that one fault does not hide
-/// another. ``WorkerSetup`` uses the same code.
+/// Finds faults that otherwise only the start of a worker would show, such as a damaged key file or an unknown property
+/// of a Kafka client. Tries each part of the configuration separately, so that one fault does not hide another.
+/// ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
     /// Returns the faults, each with the configuration key that must be changed.
     ///
@@ -138,8 +138,8 @@ package enum StartupCheck {
         }
     }
 
-    /// Returns a fault if a worker on this machine has too little memory for its lanes. A number that is not configured
-    /// is taken from this machine.
+    /// Returns a fault if a worker on this machine would have too little memory for its lanes. The machine supplies the
+    /// memory or the number of lanes if it is not configured.
     static func findMemoryFaults(of configuration: WorkerConfiguration) -> [(key: String, message: String)] {
         do {
             _ = try MemoryBudget(configuration, laneCount: WorkerSetup.laneCount(of: configuration))

@@ -16,8 +16,8 @@ final class SynchronousProducer {
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var client: (producer: Producer, topic: ProducerTopic)?
-    /// Knows why the open client has no connection. This property keeps the monitor alive, because the client refers to
-    /// it weakly.
+    /// Notes why the open client has no connection. The client refers to the monitor weakly, so this property keeps it
+    /// alive.
     private var brokerMonitor: BrokerMonitor?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {

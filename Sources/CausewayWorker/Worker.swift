@@ -63,8 +63,8 @@ package final class Worker: Service {
     /// fault, logs the fault and applies nothing. Does nothing if the worker has no `source`.
     package func reload() async { await configurationReloader?.reload() }
 
-    /// Ends a graceful shutdown early: waits no longer for records in flight. The offsets of settled records are
-    /// committed. The partitions' next owners read all other records again.
+    /// Ends a graceful shutdown early: does not wait any longer for records in flight. The offsets of settled records
+    /// are committed. The partitions' next owners read all other records again.
     ///
     /// The Kafka clients are still closed, one after the other. Each closing step that has not begun gets half a
     /// second. Call this only after the graceful shutdown has begun.

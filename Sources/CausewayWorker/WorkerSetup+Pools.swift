@@ -46,13 +46,12 @@ extension WorkerSetup {
         )
     }
 
-    /// Makes the limits on this process's connections to APNs: in total, and to one address. Both limits have room for
-    /// all connections that the pools of all lanes may have at one time: for each pool `connectionsPerPool`, and as
-    /// many retired ones. So no app uses up the connections of another. (R22) No limit is below the default of
-    /// ``ConnectionBudget``.
+    /// Makes the limits on this process's connections to APNs, in total and to one address. Each limit has room for all
+    /// connections that the pools of all lanes may have at one time: `connectionsPerPool` for each pool, and as many
+    /// retired ones. So no app uses up the connections of another. (R22)
     ///
-    /// Exception: ``ConnectionBudget`` permits no limit above 4,096. If the pools want more, some may get only one
-    /// connection each: a pool's only connection is never refused.
+    /// No limit is below the default of ``ConnectionBudget`` or above 4,096. If the pools want more than 4,096, some
+    /// may get only one connection each: a pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int, connectionsPerPool: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         let neededCount = 2 * poolCount * connectionsPerPool

@@ -11,7 +11,8 @@ import Redis
 /// Makes the settings of the lanes, their cores and the Kafka thread from the configuration. After a reload, gives the
 /// lanes their new settings.
 extension WorkerSetup {
-    /// Makes the settings that can change while a lane runs. The caller adds the contracts of the apps.
+    /// Makes the settings that a reload can change while a lane runs, without the contracts of the apps, which the
+    /// caller adds.
     static func makeReloadableSettings(_ configuration: WorkerConfiguration) -> ReloadableSettings {
         let worker = configuration.worker
         var settings = ReloadableSettings(appCount: configuration.apps.count)
@@ -136,14 +137,13 @@ extension WorkerSetup {
     /// The contract of each app when the worker starts; nil for an app without shapes.
     var initialContracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. Tells the lifetime keeper
-    /// whether any policy limits lifetimes.
+    /// Gives the settings and contracts of a reloaded configuration to the lanes, through their mailboxes. Tells the
+    /// lifetime keeper whether any policy limits lifetimes.
     ///
     /// - Parameters:
     ///   - configuration: has all apps with which the worker started, also those that the reloaded file no longer
     ///     names.
-    ///   - contracts: the contract of each app of `configuration`. This method does not read the files of shapes,
-    ///     because the file of an app may be missing if the reloaded configuration no longer names the app.
+    ///   - contracts: the contract of each app of `configuration`; nil for an app without shapes.
     func offerSettings(of configuration: WorkerConfiguration, contracts: [ContractRule?]) {
         var settings = Self.makeReloadableSettings(configuration)
         for (index, contract) in contracts.enumerated() { settings.apps[index].contract = contract }

@@ -33,9 +33,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     let storeWatchMailbox = StoreWatchMailbox()
-    /// The lanes' requests to the channel keeper. The buffer has as many places as ``ChannelRequestQueues``. A full
-    /// buffer discards new requests. Such a loss does no harm: lanes repeat requests, and the keeper's daily comparison
-    /// with APNs' list of channels finds ended audiences.
+    /// The lanes' requests to the channel keeper. A full buffer discards new requests. This does no harm: lanes repeat
+    /// requests, and once a day the keeper looks for audiences that have ended.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.

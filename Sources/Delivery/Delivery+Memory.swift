@@ -1,15 +1,16 @@
 /// Limits the memory of this core: says how much a record needs, and returns unused memory to the system.
 extension Delivery {
-    /// An estimate of the bytes that one more record needs: its slot, its places in queues, one change of audiences,
-    /// and two activities, because the lane may have twice as many activities as records
-    /// (`activityCountThatStopsReceiving`). The blocks with the record's texts, token and body are not included.
+    /// An estimate of the bytes that one more record needs, without the blocks for its texts, token and body. Two
+    /// activities are counted for each record, because the lane may have twice as many activities as records
+    /// (`activityCountThatStopsReceiving`).
     public static var bytesPerRecord: Int {
         Records.slotBytes + queuePlaceBytesPerRecord + PendingMembershipChanges.bytesPerChange
             + 2 * Activities.bytesPerActivity
     }
-    /// The bytes of one record's places in the core's queues: 8 bytes for each of four calls in both queues of
-    /// `storeQueue`, for one call in `heldBackRegistrations` and for four outgoing records; and 4 bytes for each of
-    /// three indices (`handovers`, `rereadHandovers` and the ready pushes of a pool).
+    /// The bytes of one record's places in the core's queues:
+    /// - 8 bytes for each of 13 places: four calls in each of the two queues of `storeQueue`, one call in
+    ///   `heldBackRegistrations`, and four outgoing records
+    /// - 4 bytes for each of 3 places: one index in `handovers`, in `rereadHandovers` and in the ready pushes of a pool
     private static var queuePlaceBytesPerRecord: Int { 116 }
 
     /// The bytes that `usedBlockBytesMax` limits: the blocks with the records' texts, tokens and bodies, and the part

@@ -8,18 +8,16 @@ extension Delivery {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
-    /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
-    /// current command. Also does the other work that is due: ends the pauses of store calls and outgoing records, ends
-    /// or resumes reading ahead, decides whether reread commands to audiences still wait, begins to watch for an outage
-    /// of Redis, reviews the commands that wait for pools, and deallocates unused blocks.
+    /// Advances the core to the time `now`. Each activity whose wait is over begins its next command or retries its
+    /// current one. Also does all other work that is due, for example ends pauses and reviews the commands that wait
+    /// for pools.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPausesIfDue(now: now)
         advanceReadAhead(now: now)
         updateHandoverWait()
-        // This due time only wakes the lane, so clear it when it has passed. The check itself (`checkReadAheadEnd`)
-        // runs when the shell next asks for a store call or a push. If the lane must read ahead further, the check sets
-        // a new due time.
+        // This due time only wakes the lane, so clear it when it has passed. `checkReadAheadEnd` does the work when the
+        // shell next asks for a store call or a push, and sets a new due time if the lane must read ahead further.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStoreCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateUnusedBlocks(now: now)

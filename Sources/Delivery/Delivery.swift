@@ -73,7 +73,8 @@ public struct Delivery: ~Copyable {
     /// data: the commands in `rereadHandovers` then wait, as long as the lane has room. True again when the members are
     /// registered again, or when the wait for them reaches its limit. (R26)
     public var areAudienceMembersComplete = true
-    /// Whether the commands in `rereadHandovers` must not wait for members, because the lane is nearly full.
+    /// Whether the commands in `rereadHandovers` no longer wait for members, because the lane is more than three
+    /// quarters full.
     var rereadHandoversMustNotWait = false
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
@@ -83,7 +84,7 @@ public struct Delivery: ~Copyable {
     /// compiler passes the core by its address. Otherwise each call of a method that only reads would copy the whole
     /// struct: more than 1,000 bytes, several times for each command.
     private let copyPreventingAtomic = Atomic<Bool>(false)
-    /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the push.
+    /// What `takeNextPush` changed for the last push, so that `putBackPush` can undo it if no stream takes the push.
     var lastOfferedPush = OfferedPush()
 
     var countersByApp: [AppCounters]
@@ -94,10 +95,9 @@ public struct Delivery: ~Copyable {
     /// The number of records that cannot continue before Redis replies. A record whose outcome is only recorded in
     /// Redis does not count (`StoreTicket.Purpose.isAwaited`).
     ///
-    /// Raised when a call is queued and lowered when the call ends (`Delivery+Store`). For a tombstone: raised in
-    /// `Delivery+Receive`, lowered in `Delivery+Settling`. `Delivery+HeldBackRegistrations` lowers it while it holds
-    /// back a call. Calls that are set aside to be repeated raise it: in `Delivery+Memberships` a call that Redis had
-    /// no room for, in `Delivery+Lifetimes` a call `checkLifetime`.
+    /// The number is raised when a call is queued, and lowered when the call ends. A call that is set aside to be
+    /// repeated still counts, a call in `heldBackRegistrations` does not. A tombstone counts once, from its receipt
+    /// until it settles.
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -112,10 +112,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record in the lane may still add
-        // one: for example, a registration may release a held command of an activity that the lane does not have. (A
-        // registration may release several starts, one after another. But a lane with many activities frees the
-        // activity of each finished start before the next start comes.)
+        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that is then in the lane may
+        // still add one. For example, a registration may release a held command of an activity that the lane does not
+        // have. (Several starts are released one after another: the activity of each finished start is freed before the
+        // next start comes, because the lane has many activities.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time.
         let callsMax = recordsMax * 4
@@ -140,8 +140,7 @@ public struct Delivery: ~Copyable {
 
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// them are for activities with records. The other half is for activities that only wait, for example for the end
-    /// of the spacing after their last push. `mayKeepSlot` keeps these within their half, so waits alone do not stop
-    /// the lane. After a revocation, activities whose commands were dropped may stop the lane for a short time.
+    /// of the spacing after their last push (`mayKeepSlot`).
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }

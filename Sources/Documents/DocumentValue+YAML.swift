@@ -1,10 +1,10 @@
 extension DocumentValue {
-    /// The value as YAML 1.2. An object with members is in block style, and so is an array that has such an object. All
-    /// other values are written as JSON, because JSON is valid YAML.
+    /// The value as YAML 1.2. Block style (a line for each key or element) is used for objects with members, and for
+    /// arrays that have such objects. All else is written as JSON, which is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
-    /// Returns the value as YAML that follows `key:`. The text begins with a space if it continues the line of the key,
-    /// otherwise with a line end.
+    /// Returns the value as YAML that follows `key:`. The text begins with a space if the value is on the line of the
+    /// key, otherwise with a line end.
     private func yaml(indentation: Int) -> String {
         let lineStart = "\n" + String(repeating: " ", count: indentation)
         switch self {

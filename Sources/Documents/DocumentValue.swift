@@ -56,8 +56,8 @@ extension DocumentValue {
     /// simple enough (`mayBeOnOneLine`), and the line is not too long (`lineCharactersMax`).
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// An array or object is on one line only up to this number of characters. The line's indentation counts, but not
-    /// the key before the value: with a short key, the line still has at most about 120 characters.
+    /// The maximum length of a line with a whole array or object, in characters, indentation included. The key before
+    /// the value does not count: with a short key, the line still has at most about 120 characters.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {
@@ -78,10 +78,10 @@ extension DocumentValue {
         }
     }
 
-    /// Whether the value may be written on one line. True if the value is one of these:
-    /// - a scalar: a string, number or boolean, or null
+    /// Whether the value may be written on one line. A scalar is a string, number or boolean, or null. True for:
+    /// - a scalar
     /// - an array of scalars
-    /// - an object of at most three members, and each value is a scalar or an array of scalars
+    /// - an object of at most three members whose values are scalars or arrays of scalars
     private var mayBeOnOneLine: Bool {
         switch self {
         case .null, .text, .number, .boolean: true

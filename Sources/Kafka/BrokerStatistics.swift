@@ -1,13 +1,8 @@
 import Glibc
 
-/// What a client's statistics (librdkafka's `STATISTICS.md`) say about its connections to brokers.
-///
-/// Only the statistics show that a broker is back: librdkafka reports an error when the client loses its last broker,
-/// but reports nothing when a broker is back. Also, only they show soon that a broker hangs or that the network drops
-/// its packets: librdkafka closes such a connection after up to a minute (`socket.timeout.ms`).
-///
-/// The JSON is searched, not decoded: it describes each partition too, so it is long, and the Kafka thread gets it
-/// every few seconds.
+/// What librdkafka's statistics (its `STATISTICS.md`) say about a client's connections to brokers. Only they show that
+/// a broker is back: librdkafka reports an error when the last broker is lost, but nothing afterwards. They also show
+/// early that a broker hangs.
 public struct BrokerStatistics: Equatable, Sendable {
     /// If a broker that owes a response has sent nothing for this time, it counts as not responding. A healthy broker
     /// responds to heartbeats and fetches in less than a second.
@@ -15,19 +10,22 @@ public struct BrokerStatistics: Equatable, Sendable {
 
     /// Whether a connection to a broker is up.
     public private(set) var isAnyConnectionUp = false
-    /// Whether a broker has sent something within ``silenceMicrosecondsMax``.
+    /// Whether a broker has sent something in the last 5 s (``silenceMicrosecondsMax``), or librdkafka does not report
+    /// when.
     private(set) var hasReceivedLately = false
-    /// Whether a broker that owes a response has sent nothing for ``silenceMicrosecondsMax``.
+    /// Whether a broker that owes a response has sent nothing for 5 s (``silenceMicrosecondsMax``). While this client
+    /// joins its group, the group's coordinator does not count.
     private(set) var isResponseOverdue = false
 
     public init(json: UnsafeRawBufferPointer) {
-        // The group's coordinator responds to a request to join only when the other members have joined, which may take
-        // long. `j`, at index 1, is rare in the statistics.
+        // While this client joins its group, the coordinator may respond late, because it first waits for the other
+        // members. (`rareIndex`: the letter `j` is rare in the statistics.)
         let isJoining =
             json.endIndex(of: "\"join_state\": \"wait-join\"", rareIndex: 1, from: 0) != nil
             || json.endIndex(of: "\"join_state\": \"wait-sync\"", rareIndex: 1, from: 0) != nil
         var start = 0
-        // `U`, at index 9, is rare in the statistics too.
+        // Go through the brokers whose connection is up. (The letter `U`, at index 9 of the text, is rare in the
+        // statistics.)
         while let end = json.endIndex(of: Self.upText, rareIndex: 9, from: start) {
             start = end
             isAnyConnectionUp = true
@@ -51,13 +49,11 @@ public struct BrokerStatistics: Equatable, Sendable {
 
     private static let upText: StaticString = "\"state\":\"UP\""
 
-    /// Whether any broker can be reached.
+    /// Whether any broker can be reached; false if no connection is up. Otherwise silence alone does not change the
+    /// previous answer, because a client without partitions may exchange nothing with a healthy broker. Only an overdue
+    /// response changes it to false, and only received bytes change it to true.
     ///
-    /// A client without partitions may exchange nothing with a healthy broker. So silence alone does not mean that the
-    /// brokers cannot be reached. But after they could not be reached, only a broker that has sent something lately
-    /// shows that they are back.
-    ///
-    /// - Parameter wasUp: whether a broker could be reached until now; nil: not known.
+    /// - Parameter wasUp: the previous answer; nil: there is none.
     public func isAnyBrokerUp(wasUp: Bool?) -> Bool {
         isAnyConnectionUp && (hasReceivedLately || wasUp != false && !isResponseOverdue)
     }
@@ -66,7 +62,8 @@ public struct BrokerStatistics: Equatable, Sendable {
 extension UnsafeRawBufferPointer {
     /// Returns the index after the first occurrence of a text at `start` or later; nil if there is none.
     ///
-    /// - Parameter rareIndex: the index of a letter of the text that is rare in these bytes. `memchr` looks for it.
+    /// - Parameter rareIndex: the index of a letter of `text` that is rare in these bytes, so that the fast `memchr`
+    ///   can search for this letter first.
     fileprivate func endIndex(of text: StaticString, rareIndex: Int, from start: Int) -> Int? {
         guard let base = baseAddress else { return nil }
         let rareLetter = Int32(text.utf8Start[rareIndex])

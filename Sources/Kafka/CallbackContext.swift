@@ -2,7 +2,7 @@ import CRdkafka
 import Glibc
 
 /// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling thread. The
-/// bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
+/// bytes are valid only during the call.
 public protocol ClientEventHandler: AnyObject {
     /// Reports a log line of librdkafka.
     ///
@@ -43,8 +43,8 @@ final class CallbackContext {
         }
     }
 
-    /// Passes a log line, an error or statistics to the event handler. A producer calls this for each such event in its
-    /// queue: it polls its queue for events, and librdkafka then calls no callbacks.
+    /// Passes a log line, an error or statistics to the event handler; ignores other events. Called by a producer,
+    /// which polls its queue for events: librdkafka then calls no callbacks.
     func passToEventHandler(_ event: OpaquePointer) {
         guard let eventHandler else { return }
         switch rd_kafka_event_type(event) {

@@ -34,7 +34,8 @@ struct ClientConfiguration: ~Copyable {
         if let fault = faults.first { throw KafkaError.unusableProperty(fault.name, fault.reason) }
     }
 
-    /// Applies the properties and checks the rules as `apply` does, and returns all faults.
+    /// Applies the properties and checks the rules as `apply` does, but returns all faults instead of throwing the
+    /// first.
     borrowing func applyAndFindFaults(
         defaults: [KafkaProperties.Property],
         versionDependentDefaults: [KafkaProperties.Property],
@@ -79,8 +80,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`, which registers callbacks and the context that they get. Callbacks and context are
-    /// pointers, so they cannot be properties, whose values are texts.
+    /// Lets `body` register callbacks and their context at librdkafka's handle. `apply` cannot set them: they are
+    /// pointers, and it takes only texts.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }

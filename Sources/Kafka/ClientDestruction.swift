@@ -10,12 +10,11 @@ public enum CloseResult: Sendable {
     case unfinished
 }
 
-/// Destroys `client`, and waits at most until `deadline` for the end of the destruction. The caller must not use the
-/// client afterwards, whatever the result. The result is also `.unfinished` if the system has no descriptor or no
-/// thread left.
+/// Destroys `client`, and waits at most until `deadline` for the end of the destruction. Also returns `.unfinished` if
+/// the system has no descriptor or thread left. The caller must not use the client afterwards, whatever the result.
 ///
-/// `rd_kafka_destroy` waits until every record and topic handle is released, perhaps forever. So a thread of its own
-/// makes this call, and closes its end of a pipe afterwards. This function waits at the other end of the pipe.
+/// `rd_kafka_destroy` waits until all records and topic handles are released, perhaps forever, so it runs on its own
+/// thread.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseResult {
     var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
     let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

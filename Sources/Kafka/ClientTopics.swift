@@ -1,11 +1,10 @@
 import CRdkafka
 import Glibc
 
-/// The topics that a `Consumer` or `PartitionReader` reads: for each, its name as a C string and a handle.
+/// The topics that a `Consumer` or `PartitionReader` reads: for each, its name as a C string and librdkafka's handle.
 ///
-/// Each record points to librdkafka's object of its topic, which can store a pointer for the application. Here it
-/// stores the topic's index, so that a record's topic is found without comparing names. The handles are created before
-/// reading begins, because the first record needs the index already.
+/// The handle stores the topic's index, in the pointer that librdkafka keeps for the application. Each record refers to
+/// the handle of its topic, so the topic is found without comparing names.
 struct ClientTopics {
     private var topicHandles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
@@ -72,7 +71,7 @@ struct PartitionList: ~Copyable {
         rd_kafka_topic_partition_list_destroy(pointer)
     }
 
-    /// Adds a partition to the list. Without an offset, the list has none for this partition.
+    /// Adds a partition to the list. If `offset` is nil, the partition has no offset in the list.
     ///
     /// - Parameter metadata: the bytes to commit with the offset; empty for none.
     borrowing func add(

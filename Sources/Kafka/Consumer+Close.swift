@@ -30,11 +30,11 @@ extension Consumer {
         return closeResult
     }
 
-    /// Waits until this consumer has had an assignment, and returns whether it has. Returns false if the deadline
-    /// passes first, or after a fatal error.
+    /// Waits until this consumer has had its first assignment. Returns false if the deadline passes first, or after a
+    /// fatal error.
     ///
-    /// Without this wait, a close could make librdkafka 2.0.2 abort the process (`hasHadAssignment`), or hang when the
-    /// assignment arrives during the close.
+    /// Without this wait, closing could abort the process (see `hasHadAssignment`), or hang when the assignment
+    /// arrives.
     private func awaitAssignment(until deadline: Deadline) -> Bool {
         while !hasHadAssignment {
             // After a fatal error no assignment comes any more.

@@ -12,11 +12,11 @@ public struct Watermarks: Hashable, Sendable {
 
 extension Consumer {
     /// Makes librdkafka fetch these partitions at once if its queue has room. Needed only if `mustWakeFetching` is
-    /// true, which means before librdkafka 2.2.
+    /// true: before release 2.2, a thread that has stopped because the queue was full may notice the room a second too
+    /// late.
     ///
-    /// librdkafka fetches from each broker in a thread of its own, which stops while the queue is full. Before 2.2, an
-    /// idle thread notices up to a second too late that the queue has room again. Any request to the broker wakes the
-    /// thread. So this method requests the ends of the partitions' logs, and does not wait for the responses.
+    /// Any request to a broker wakes the broker's thread. So this method requests the ends of the partitions' logs, and
+    /// does not wait for the responses.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -24,8 +24,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Ignore the result, usually a timeout error: the timeout is 0, but the queued requests have already woken the
-        // threads. After any other error, the threads still notice the room within a second.
+        // Ignore the error. Usually it says only that the timeout of 0 has passed, and the queued requests have already
+        // woken the threads. After any other error, the threads notice the room within a second by themselves.
         _ = list.withPointer { rd_kafka_offsets_for_times(client, $0, 0) }
     }
 
@@ -95,12 +95,9 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading a partition at `position`. Discards the partition's records that were fetched before. Waits
-    /// until the seek is done, at most `requestTimeoutMilliseconds`.
-    ///
-    /// Also starts a partition that has stopped after an error. With the eager protocol, this needs a new assignment of
-    /// all partitions: the other partitions continue at their positions, but librdkafka fetches their unpolled records
-    /// again.
+    /// Continues reading a partition at `position`, and discards records that were fetched but not polled. Also starts
+    /// a partition that has stopped after an error; with the eager protocol, librdkafka then fetches the unpolled
+    /// records of all partitions again. Waits for the seek, at most `requestTimeoutMilliseconds`.
     ///
     /// - Returns: why the seek failed; nil if it succeeded.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
@@ -135,12 +132,10 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(client, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again: `partition` at `position`, the other partitions at the positions that they have
-    /// now.
+    /// Assigns all partitions again: `partition` at `position`, the other partitions at their present positions.
     ///
-    /// Resumes the paused partitions before the assignment, and pauses them again after it. If a partition were paused
-    /// during the assignment, librdkafka would forget the pause without starting the partition, and a later `resume`
-    /// could not start it.
+    /// Paused partitions are resumed first, and paused again afterwards. Otherwise librdkafka would forget the pause
+    /// without starting the partition, and a later `resume` could not start it.
     private func reassignAllPartitions(moving partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let allPositions = readContinuationPositions(of: assignment.subtracting([partition]))
         allPositions.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
@@ -155,12 +150,11 @@ extension Consumer {
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
-    /// Returns where partitions continue in a new assignment, and notes the known offsets in `continuationOffsets`.
-    /// librdkafka itself knows a position only after a record was polled. Before that, the position comes from the last
-    /// `resume`, `seek` or assignment, so that the partition does not begin at its committed offset again.
+    /// Returns where partitions continue in a new assignment. librdkafka knows this only after it has returned a record
+    /// of the partition; its answer is noted in `continuationOffsets`. Otherwise the position is the one of the last
+    /// `resume`, `seek` or assignment.
     ///
-    /// A position that is not known at all stays unset. librdkafka then asks the group's coordinator for the committed
-    /// offset.
+    /// A position that is unknown there too stays unset. librdkafka then asks the coordinator for the committed offset.
     private func readContinuationPositions(of partitions: Set<TopicPartition>) -> PartitionList {
         let list = readPositions(of: partitions)
         list.withPointer { pointer in
@@ -250,7 +244,7 @@ extension Consumer {
     ) throws(KafkaError) -> [TopicPartition] {
         guard !partitions.isEmpty else { return [] }
         var metadata: UnsafePointer<rd_kafka_metadata>?
-        // Without a topic, librdkafka asks for all topics of this consumer.
+        // No topic is given, so librdkafka asks for all topics of this consumer.
         let code = rd_kafka_metadata(client, 0, nil, &metadata, deadline.remainingMilliseconds(atMost: .max))
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
@@ -324,8 +318,8 @@ extension Consumer {
         return logOffsets
     }
 
-    /// Returns what the leaders of partitions respond to ``lookUpOffsets(of:at:timeoutMilliseconds:)``; a failure for a
-    /// partition without a leader.
+    /// Asks the leader of each partition for its offset at `timestamp`. The value is a failure if the partition has no
+    /// leader, or if the leader refused the request; a negative offset if no record is that new.
     ///
     /// - Parameter timestamp: UNIX milliseconds, or the raw offset of `SeekPosition.beginning` or `SeekPosition.end`.
     private func fetchRawOffsets(
@@ -371,7 +365,7 @@ extension Consumer {
     }
 }
 
-/// A position to read from.
+/// Where to read in a partition's log.
 public enum SeekPosition: Hashable, Sendable {
     case beginning
     case end

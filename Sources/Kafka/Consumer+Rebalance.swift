@@ -57,12 +57,11 @@ extension Consumer {
     }
 
     /// Loads the offsets and metadata that the group has committed for these partitions, before their first record
-    /// arrives. Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
+    /// arrives. Waits for the coordinator. If it does not respond, librdkafka itself asks it again.
     ///
-    /// If `auto.offset.reset` is `error`, a partition without a committed offset must be read from its beginning:
-    /// - With the eager protocol, this method sets the beginning as the position, because a later `seek` would need a
-    ///   new assignment of all partitions.
-    /// - With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
+    /// With `auto.offset.reset` = `error`, a partition without a committed offset must be read from its beginning. With
+    /// the eager protocol, this method sets that position. With the cooperative protocol, the partition stops with an
+    /// error, and the caller starts it with `seek`.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -84,6 +83,7 @@ extension Consumer {
                     startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
                 }
             }
+            // With the eager protocol, a later `seek` would need a new assignment of all partitions.
             guard element.offset < 0, reportsUnknownPositions, !isCooperative else { continue }
             _ = rd_kafka_topic_partition_list_set_offset(
                 partitions,

@@ -37,17 +37,13 @@ public enum ConsumerEvent: ~Copyable {
     case error(KafkaError)
 }
 
-/// A member of a consumer group.
-///
-/// Only the thread that polls may use a consumer. All callbacks run inside `poll` and `close`. Records are polled one
-/// by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or revoked.
+/// A member of a consumer group. Only the thread that polls may use it, and all callbacks run inside `poll` and
+/// `close`.
 ///
 /// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue` and `commitStoredOffsets`,
-/// and when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
-/// their metadata.
+/// and when partitions are revoked.
 ///
-/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its result. Releasing an open
-/// consumer is a programming error: only `close` gives the partitions back.
+/// Call `close` before the last reference is released: only `close` gives the partitions back.
 public final class Consumer {
     /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the
     /// time is short. If no acknowledgement comes in this time, the next owner may read records again whose work is
@@ -56,13 +52,13 @@ public final class Consumer {
     /// The time limit of calls that wait for a broker, unless the call has a limit of its own. While a call waits, the
     /// polling thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
-    /// wait, so the time is short. If the end of a log is not known, the settled offsets in the partition's commit
-    /// metadata are not used, and their records are processed again.
+    /// The longest time that an assignment waits for the ends of the partitions' logs; no partition is read meanwhile.
+    /// If the end of a log stays unknown, the settled offsets in the partition's commit metadata are not used, and
+    /// their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether the caller must call `wakeFetching` when a full queue has room again. True before librdkafka 2.2: these
-    /// releases may otherwise fetch nothing for up to a second.
+    /// Whether the caller must call `wakeFetching` when a full queue has room again. True for librdkafka before 2.2,
+    /// which may otherwise fetch nothing for up to a second.
     public let mustWakeFetching: Bool
 
     let client: OpaquePointer
@@ -74,10 +70,9 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. In two cases, a partition is missing until
-    /// `seek` sets its position:
-    /// - The coordinator did not respond, or refused the partition.
-    /// - `auto.offset.reset` is not `error`, so that librdkafka chooses the position.
+    /// The position at which reading of each assigned partition begins. A partition is missing until `seek`, if the
+    /// coordinator did not name its committed offset, or if librdkafka chooses the position (`auto.offset.reset` is not
+    /// `error`).
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
@@ -88,9 +83,9 @@ public final class Consumer {
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
-    /// The offset at which each partition continued when it was last resumed, or when a `seek` last assigned all
-    /// partitions again. After either, librdkafka does not know a partition's position until it has returned a record.
-    /// An offset is removed when `seek` sets another position for its partition, and when the partition is revoked.
+    /// Where each partition continued at its last `resume`, or when `seek` last assigned all partitions again. Until
+    /// the partition's next record is polled, librdkafka does not know this. Removed when `seek` sets another position
+    /// for the partition, and when the partition is revoked.
     var continuationOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the
@@ -156,7 +151,8 @@ public final class Consumer {
         poll(timeoutMilliseconds: 0)
     }
 
-    /// Does what `poll` does, but waits for an event until the timeout.
+    /// Does what `poll` does, but waits for an event until the timeout. Takes one record, because the batch calls of
+    /// librdkafka 2.0.2 can lose records when partitions are paused or revoked.
     func poll(timeoutMilliseconds: Int32) -> ConsumerEvent {
         precondition(isOpen)
         guard let message = rd_kafka_consumer_poll(client, timeoutMilliseconds) else {
@@ -235,8 +231,8 @@ extension Consumer {
         callbackContext.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, which is forwarded to the consumer queue. So one poll gets
-        // records, log lines and errors.
+        // Log lines and errors go to the main queue. `rd_kafka_poll_set_consumer` forwards this queue to the consumer
+        // queue, so that one poll gets records, log lines and errors.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client

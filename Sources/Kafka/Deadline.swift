@@ -1,6 +1,6 @@
 import Glibc
 
-/// A point on the monotonic clock, for the few calls in this module that wait.
+/// A moment on the monotonic clock at which a call must have ended.
 struct Deadline {
     private let endMilliseconds: Int64
 

@@ -1,22 +1,18 @@
 import CRdkafka
 import Reactor
 
-/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
+/// A Kafka cluster inside this process, for tests and the demo: librdkafka's mock cluster, in memory, on loopback.
 ///
-/// How this cluster differs from a real one:
-/// - A group has one member at most: a second member gets no assignment while the first is in the group.
+/// It differs from a real cluster:
+/// - A group has at most one member. A second member gets no assignment while the first is in the group.
+/// - The member of a new group gets its partitions after 3 s; in a group that had a member before, after about the
+///   session timeout.
 /// - It cannot look up offsets by time, delete topics, or keep data over a restart.
-/// - It ignores `fetch.min.bytes`, and responds to a fetch with one batch per partition.
-/// - If a fetch finds no records, the response comes after the whole `fetch.wait.max.ms`, even if records arrive
-///   meanwhile. So this property determines the latency.
-///
-/// The member of a new group gets its partitions after 3 s. In a group that had a member before, it gets them after
-/// about the session timeout.
-///
-/// - Important: A partition keeps only its newest batches: at most 100,000, and at most `retainedBytesPerPartition`
-///   together. It deletes older batches, even if nobody has read them. With `auto.offset.reset=error`, a reader whose
-///   next batch was deleted gets an error; with `earliest`, the records are lost silently. So spread the load over
-///   partitions, so that the unread part of each stays below these limits.
+/// - It ignores `fetch.min.bytes`, and responds to a fetch with one batch per partition. If a fetch finds no records,
+///   the response comes after the whole `fetch.wait.max.ms`, even if records arrive meanwhile.
+/// - A partition keeps at most 100,000 batches, and at most `retainedBytesPerPartition`. It deletes older batches even
+///   if nobody has read them. Their reader gets an error; with `auto.offset.reset=earliest`, it loses the records
+///   silently.
 public final class EmbeddedBroker {
     /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
@@ -71,9 +67,8 @@ public final class EmbeddedBroker {
         try throwIfFailed(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Makes the next requests of this kind fail. Each of them gets one of the errors (`rd_kafka_resp_err_t`), in their
-    /// order. Later requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a
-    /// response.
+    /// Makes the next requests of this kind fail: one request for each of `errors` (`rd_kafka_resp_err_t`), in their
+    /// order. For the error -195 (`_TRANSPORT`), the broker closes the connection without a response.
     public func failNextRequests(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, apiKey.rawValue, codes.count, codes)
@@ -89,9 +84,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // No program may start while the broker goes down. The mock cluster closes its listener, binds the port again,
-        // and ends this process if the port is still in use: a program that is just being started has a copy of the
-        // listener.
+        // Let no program start meanwhile. A program that is being started has a copy of the broker's listening socket,
+        // so the port would still be in use when the mock cluster binds it again, and the mock cluster would end this
+        // process.
         try ProcessStartLock.runExclusively { () throws(KafkaError) in
             try throwIfFailed(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }

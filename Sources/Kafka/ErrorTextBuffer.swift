@@ -1,4 +1,3 @@
-/// A buffer for error texts that librdkafka writes.
 struct ErrorTextBuffer: ~Copyable {
     static let capacity = 512
     var bytes = [CChar](repeating: 0, count: ErrorTextBuffer.capacity)

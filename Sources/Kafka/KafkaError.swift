@@ -1,9 +1,7 @@
 import CRdkafka
 
-/// An error from librdkafka or from this module's own checks.
-///
-/// librdkafka has three kinds of errors. If `isRetriable`, the caller repeats the call. If `isFatal`, the caller
-/// replaces the client. Otherwise the caller must change something.
+/// An error from librdkafka or from this module's own checks. If `isRetriable`, repeat the call later. If `isFatal`,
+/// replace the client. Otherwise the same call fails again until something is changed, such as a property.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The number of an `rd_kafka_resp_err_t`. Codes below -1 are librdkafka's own. The others are those of Kafka's
     /// protocol, usually from a broker.
@@ -14,7 +12,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` omits librdkafka's name of the code, because the reason already says the same.
+    /// Whether `description` is only the reason, without librdkafka's name of the code, because both say the same.
     public var isDescribedByReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.
@@ -107,7 +105,7 @@ extension KafkaError {
         makeError(RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, describedOnlyBy: reason)
     }
 
-    /// Makes the error for a log whose end is not clear now: the caller must ask again.
+    /// Makes the error for a log that seems to end below settled offsets. The caller must ask for its end again.
     public static func logEndUnclear(_ reason: String) -> KafkaError {
         makeError(RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE, describedOnlyBy: reason)
     }

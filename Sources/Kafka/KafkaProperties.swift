@@ -3,25 +3,22 @@
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// The limit of the records that are fetched and not yet polled, in kilobytes. Above the limit, librdkafka begins
-    /// no fetch; fetches under way may exceed it. librdkafka counts only the values, so many small records take several
-    /// times as much memory: the property `queued.min.messages` limits their number. For a worker with little memory,
-    /// `MemoryBudget` lowers both limits.
+    /// Above this many kilobytes of records that are fetched and not yet polled, librdkafka begins no fetch. It counts
+    /// only the values, so many small records take several times as much memory; `queued.min.messages` limits their
+    /// number. For a worker with little memory, `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
-    /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
-    /// polled. Above the maximum, `produce` returns `.queueFull`. This limits the memory of small records, because the
-    /// limit in kilobytes does not count a record's overhead.
+    /// The maximum number of records in a producer, from `produce` until their delivery reports are polled. Above it,
+    /// `produce` returns `.queueFull`. It limits the memory of small records, whose overhead the limit in kilobytes
+    /// does not count.
     public static let producerQueueMessagesMax = 200_000
     /// The maximum kilobytes of the records in a producer. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. If a worker
-    /// is killed, nobody reads its partitions for this time and the rebalance that follows: usually at most 12 s. The
-    /// rebalance takes longer if a member drains for long, for example because APNs does not respond.
+    /// is killed, nobody reads its partitions for this time and the rebalance that follows: usually at most 12 s.
     ///
-    /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its partitions, and
-    /// another worker reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`,
-    /// 6 s by default.
+    /// It is not shorter, because a worker that is cut off or paused for this long loses its partitions, and their
+    /// unsettled records are read again. Also, brokers refuse less than `group.min.session.timeout.ms`, 6 s by default.
     public static let sessionTimeoutMilliseconds = 8_000
     /// The interval of heartbeats. A member learns of a rebalance from the response to its next heartbeat. Several
     /// heartbeats fit into a session, so a late one does no harm.
@@ -41,7 +38,6 @@ public enum KafkaProperties {
         ("ssl.endpoint.identification.algorithm", "https"),
     ]
 
-    /// Defaults of every consumer.
     public static let consumerDefaults: [Property] =
         commonDefaults + [
             // `Consumer` makes the commits. librdkafka's own commits before 2.2 have no metadata.
@@ -80,17 +76,16 @@ public enum KafkaProperties {
 
     /// Further defaults of every `Consumer`. A property that the loaded librdkafka does not know is left out.
     ///
-    /// librdkafka stops fetching when its queue is full. Since 2.2, each stop lasts for `fetch.queue.backoff.ms`. With
-    /// the default of 1 s, a lane that reads a backlog would be idle for most of each stop. Before 2.2 this property
-    /// does not exist, and the caller must use `Consumer.wakeFetching` instead.
+    /// `fetch.queue.backoff.ms`, since 2.2: how long fetching stops when the queue is full. With the default of 1 s, a
+    /// lane that reads a backlog would be idle for most of this time. Before 2.2, the caller uses
+    /// `Consumer.wakeFetching`.
     static let versionDependentConsumerDefaults: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
-    /// Defaults of every producer.
     public static let producerDefaults: [Property] =
         commonDefaults + [
-            // A producer must not create topics. Consumers do not set this property: false is their default, and
-            // librdkafka would warn about each broker that does not know the property.
+            // A producer must not create topics. Consumers do not set this property: its default is false there, and
+            // librdkafka would warn about each broker that does not know it.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -111,9 +106,8 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// Which values a property may have without breaking one of Causeway's promises. The rule is checked after the
-    /// user's properties are applied. It also covers aliases: if the user sets an alias of `name`, librdkafka sets
-    /// `name`.
+    /// Which values a property may have without breaking one of Causeway's promises. Checked after the user's
+    /// properties are applied, so it also finds a value that the user has set by an alias of `name`.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

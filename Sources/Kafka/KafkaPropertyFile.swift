@@ -3,7 +3,8 @@ import Glibc
 /// A file that a property names, such as a certificate or a key. This module checks that the file can be opened,
 /// because librdkafka's error does not say that the file is missing.
 public struct KafkaPropertyFile {
-    /// The end of the names of the properties whose files are checked, such as `ssl.ca.location`.
+    /// The value of `ssl.ca.location` that names no file: librdkafka then searches the usual paths for certificate
+    /// authorities.
     private static let nameSuffix = ".location"
     /// The value of `ssl.ca.location` that names no file. With this value, librdkafka searches the usual paths for
     /// certificate authorities.

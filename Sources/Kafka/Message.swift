@@ -12,7 +12,6 @@ public struct TopicIdentifier: Hashable, Sendable {
     }
 }
 
-/// One partition of a subscribed topic.
 public struct TopicPartition: Hashable, Sendable {
     public var topic: TopicIdentifier
     public var partition: Int32
@@ -99,9 +98,9 @@ public struct Message: ~Copyable {
     }
 
     /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
-    /// so two threads must not make the first call at the same time. The parser of librdkafka allocates a buffer.
-    /// `HeaderDetection` avoids this: it recognizes most records without headers.
+    /// so two threads must not make the first call at the same time.
     public var headers: MessageHeaders? {
+        // librdkafka allocates a buffer to parse headers. This finds most records without headers at no such cost.
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?
         guard rd_kafka_message_headers(pointer, &list) == RD_KAFKA_RESP_ERR_NO_ERROR, let list else { return nil }
@@ -110,7 +109,7 @@ public struct Message: ~Copyable {
 }
 
 /// Returns the index of a message's topic; -1 if it has none. The topic's opaque pointer stores the index plus one,
-/// because zero must mean that there is no index.
+/// because zero means that nothing is stored.
 @usableFromInline
 func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
     guard let topic = message.pointee.rkt else { return -1 }

@@ -24,8 +24,8 @@ public struct CommittedOffset: Sendable {
 /// The offsets that a consumer has stored, and whether each was sent to the group's coordinator. An offset that the
 /// coordinator refuses counts as unsent again.
 ///
-/// At most one commit is in flight at a time. Exception: if a commit is not acknowledged before the deadline of
-/// `commit(until:)`, that method sends a second one on the same connection.
+/// At most one commit is in flight. Exception: `commit(until:)` also sends its commit if the one before it is still not
+/// acknowledged at the deadline.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -45,8 +45,8 @@ struct OffsetCommits {
     /// Whether the last acknowledgement refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
     private var wasMetadataRefused = false
-    /// The queue that gets the acknowledgements of commits. It has no other events, so that `commit(until:)` can wait
-    /// for an acknowledgement without handling a rebalance.
+    /// The queue that gets the acknowledgements of commits, because `rd_kafka_commit` would wait for them without a
+    /// time limit. It has no other events, so that `commit(until:)` handles no rebalance while it waits.
     let acknowledgementQueue: OpaquePointer
     private let intervalMilliseconds: Int64
 
@@ -105,8 +105,8 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether to send refused offsets again. The coordinator refused them because of a rebalance, or because their
-    /// metadata is too long; the next commit leaves such metadata out.
+    /// Whether the last acknowledgement refused offsets that the next commit sends again: because of a rebalance, or
+    /// because their metadata is too long (it is then left out).
     var mustRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the acknowledgement of a commit. The next commit sends refused offsets again.
@@ -201,8 +201,8 @@ extension Consumer {
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
     }
 
-    /// Commits, and waits for the acknowledgement until the deadline. The acknowledgement comes on a queue, because a
-    /// wait at a queue can have a time limit, and `rd_kafka_commit` has none.
+    /// Commits the stored offsets, and waits for the acknowledgement until the deadline. Returns why this failed; nil
+    /// if it succeeded or there was nothing to commit.
     ///
     /// If the coordinator refuses the commit because of a rebalance, or because its metadata is too long, the commit is
     /// repeated until the deadline: a consumer that leaves the group has no later opportunity.

@@ -2,17 +2,17 @@ import CRdkafka
 import Glibc
 
 /// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
-/// permission for a group.
+/// permission for a group. Only one thread may use a reader.
 ///
-/// Only one thread may use a reader. A call that asks the brokers waits for their response, at most until its timeout.
-/// `read(_:offsets:until:_:)` has no timeout: it waits for records until `mustStop` returns true.
+/// Calls wait for the brokers, at most until their timeout. Exception: `read(_:offsets:until:_:)` waits for records
+/// until `mustStop` returns true.
 public final class PartitionReader {
     let client: OpaquePointer
     private let callbackContext: CallbackContext
     private var topics: ClientTopics
     private(set) var isOpen = true
 
-    /// Properties on which every read depends. They override the caller's properties.
+    /// Properties that reading depends on, so they override the caller's properties.
     private static let fixedProperties: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
@@ -97,10 +97,10 @@ public final class PartitionReader {
         return body(topicMetadata.pointee)
     }
 
-    /// Returns the partition to which a producer writes a record with this key. Nil if the partitioner chooses at
-    /// random or is not known here, if the key is empty, or if the topic has no partition.
+    /// Returns the partition to which a producer writes a record with this key. Nil if it is chosen at random, or if
+    /// the partitioner is not known here, the key is empty, or the topic has no partition.
     ///
-    /// - Parameter partitioner: the producer's property of this name; nil for the default in
+    /// - Parameter partitioner: the producer's property `partitioner`; nil for the one in
     ///   ``KafkaProperties/producerDefaults``.
     public func partition(of key: [UInt8], among partitionCount: Int32, partitioner: String?) -> Int32? {
         precondition(isOpen)
@@ -157,10 +157,9 @@ public final class PartitionReader {
         return element.offset >= 0 ? element.offset : nil
     }
 
-    /// Calls `body` with the records in `offsets`, in order.
+    /// Calls `body` with the records in `offsets`, in order, until the timeout.
     ///
-    /// - Returns: true if the whole range was read, or all its records up to the end of the log; false if the time
-    ///   ended first.
+    /// - Returns: true if the whole range was read, or all its records up to the log's end; false after the timeout.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -192,7 +191,7 @@ public final class PartitionReader {
         var nextOffset = offsets.lowerBound
         while !mustStop() {
             guard let pointer = rd_kafka_consume(topicHandle, partition, Self.pollTimeoutMilliseconds) else {
-                // This poll passes the client's log lines and errors to the event handler, if there is one.
+                // No record has arrived. Pass the client's log lines and errors to the event handler meanwhile.
                 rd_kafka_poll(client, 0)
                 continue
             }

@@ -12,8 +12,8 @@ public enum QueueingResult: Sendable {
     case failed(KafkaError)
 }
 
-/// Whether the topic has a record, as far as the producer knows. Even a record that was reported as failed may be in
-/// the topic.
+/// Whether the topic has a record, as far as the producer knows. Reported beside the record's error, because even a
+/// record with an error may be in the topic.
 public enum Persistence: Int32, Sendable {
     /// The record was never sent, or the broker refused it. The topic does not have the record.
     case notPersisted = 0
@@ -28,11 +28,8 @@ public struct ProducerTopic: @unchecked Sendable {
     let handle: OpaquePointer
 }
 
-/// An idempotent producer.
-///
-/// Any thread may call `produce`, even several at once. All other methods are for one thread at a time: first for the
-/// thread that sets the producer up, then for the thread that polls the reports. Call `close` after the last `produce`
-/// has returned.
+/// An idempotent producer. Any thread may call `produce`, even several at once. Only one thread at a time may call the
+/// other methods. Call `close` after the last `produce` has returned.
 public final class Producer: @unchecked Sendable {
     /// The maximum number of events that one `pollReports` takes, because the polling thread also has other work. One
     /// event has all reports of a batch.
@@ -124,10 +121,9 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(makeError(code))
     }
 
-    /// Queues a copy of a record with headers. librdkafka allocates memory for the headers. Any thread may call this
-    /// method, which never waits.
+    /// Queues a copy of a record with headers. Any thread may call this method, which never waits.
     ///
-    /// - Parameter timestampMilliseconds: the record's time in UNIX milliseconds; 0 for the present time.
+    /// - Parameter timestampMilliseconds: the record's wall time in ms; 0 for the present time.
     public func produce(
         topic: borrowing ProducerTopic,
         partition: Int32 = -1,
@@ -238,8 +234,8 @@ extension Producer {
             pollReports(body)
             if outstandingEventCount == 0 { return true }
             if deadline.hasPassed { return false }
-            // While this call waits, the client sends records without waiting for `linger.ms`. The call itself takes no
-            // reports from the queue: `pollReports` above does.
+            // While `rd_kafka_flush` waits, the client sends records at once, without `linger.ms`. The function takes
+            // no reports from the queue: `pollReports` above does.
             rd_kafka_flush(client, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }

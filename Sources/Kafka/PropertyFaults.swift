@@ -14,10 +14,7 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns all faults of the properties; `init` throws only the first one.
-    ///
-    /// librdkafka finds some faults only when it makes a client. So this method may make a client, but without servers:
-    /// nothing connects (`PropertyCheck`).
+    /// Returns all faults of the properties; `init` throws only the first one. Connects to no server.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -31,10 +28,7 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns all faults of the properties; `init` throws only the first one.
-    ///
-    /// librdkafka finds some faults only when it makes a client. So this method may make a client, but without servers:
-    /// nothing connects (`PropertyCheck`).
+    /// Returns all faults of the properties; `init` throws only the first one. Connects to no server.
     public static func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
@@ -67,7 +61,8 @@ private struct PropertyCheck {
 
     func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = applyAndFindFaults(ClientConfiguration(), properties, requiredNames)
-        // Leave out the properties whose files cannot be opened. Otherwise these faults would hide other faults.
+        // Step 2 leaves out the properties whose files cannot be opened. Otherwise these faults would hide others,
+        // because librdkafka reports only one fault when it makes a client.
         let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
         guard applyAndFindFaults(ClientConfiguration(), usableProperties, requiredNames).isEmpty else { return faults }
         let configuration = ClientConfiguration()
@@ -109,9 +104,9 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`, if the client that is made for
-    /// the check would otherwise ask a server for a ticket or token (`mechanismsThatContactServer`). Returns no
-    /// property if the client would not ask.
+    /// Returns `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`, if the client of step 2 would at
+    /// once ask a server for a ticket or token (`mechanismsThatContactServer`). Otherwise returns no property, so that
+    /// the user's protocol stays.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

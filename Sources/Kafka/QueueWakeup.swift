@@ -16,12 +16,9 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     wake(descriptor)
 }
 
-/// Stops librdkafka's writes to the eventfd of this queue. librdkafka locks the queue while it writes, so it writes
-/// nothing after this call.
-///
-/// Call this before the descriptor is closed. A client that could not be closed in time continues to run, and the
-/// system may give the number of the closed descriptor to another file or connection. Without this call, the client
-/// would write to that file or connection.
+/// Stops librdkafka's writes to the eventfd of this queue: after this call it writes nothing. Call this before the
+/// descriptor is closed. A client that could not be closed in time continues to run, and would write to the file or
+/// connection that gets the descriptor's number next.
 func disableWakeup(of queue: OpaquePointer) {
     rd_kafka_queue_io_event_enable(queue, -1, nil, 0)
 }

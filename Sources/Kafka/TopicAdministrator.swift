@@ -7,7 +7,7 @@ public struct NewTopic: Sendable, Equatable {
     public var partitionCount: Int32
     /// The number of copies; 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32
-    /// The topic's own settings, with the names that Kafka uses for topics.
+    /// The topic's own settings, with Kafka's names, such as `cleanup.policy`.
     public var settings: [KafkaProperties.Property]
 
     public init(name: String, partitionCount: Int32, replicationFactor: Int32, settings: [KafkaProperties.Property]) {

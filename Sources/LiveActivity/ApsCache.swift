@@ -9,11 +9,11 @@ public struct ApsCache: ~Copyable {
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// The number of the `aps` dictionary in the record that was decoded last; not valid if that record has a fault.
-    /// Two records with the same number have the same dictionary: a dictionary that is parsed gets a new number, and a
-    /// dictionary that is copied from this cache keeps its number.
+    /// Records with the same number have the same dictionary: one that is copied from this cache keeps its number, and
+    /// one that is parsed gets a new number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
-    /// A command that has only the fields of the remembered dictionary. The fields' positions are positions in the
-    /// record from which the dictionary was parsed.
+    /// The fields that were read from the remembered dictionary; all other fields are blank. Their positions are
+    /// positions in the record from which the dictionary was parsed.
     private var rememberedFields = Command.blank
     private var rememberedKeys = ApsKeys()
 

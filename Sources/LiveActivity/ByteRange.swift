@@ -1,5 +1,4 @@
-/// A part of a record or of a body: the position of its first byte, and its length. A decoded command has ranges
-/// instead of copies.
+/// A part of a record or of a body: the position of its first byte, and its length.
 ///
 /// A range is valid only together with the bytes from which it was taken. It is within their bounds, because ranges are
 /// made only from positions that a decoder has read or a writer has written.
@@ -7,7 +6,7 @@
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     /// The position of the first byte in the record or body. `UInt32.max`: the range is absent.
     public var offset: UInt32
-    /// The number of bytes.
+    /// The length in bytes.
     public var count: UInt32
 
     @inlinable

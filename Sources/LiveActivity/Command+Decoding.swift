@@ -83,8 +83,7 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = PushBody.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // The size is checked here: a further function around this one, only for this check, would copy the command
-        // once more.
+        // The size is checked here and not by a function around this one, which would copy the command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.bodyTooLargeFault }
         return command
     }
@@ -236,8 +235,8 @@ extension Command {
         return name.nextPosition
     }
 
-    /// Reads the custom keys. None of them may be `aps`, because the body has Apple's dictionary under the key `aps`,
-    /// and the custom keys beside it.
+    /// Reads the custom keys (`payload`). None of them may be `aps`: in the body they are beside Apple's dictionary,
+    /// whose key is `aps`.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
         var membersStart = 0
@@ -253,7 +252,8 @@ extension Command {
         return members.position
     }
 
-    /// Throws if `app`, `aps` or an address is missing, or if another key does not fit the address.
+    /// Throws if `app`, `aps` or the address (`activity`, `audience` or `channel`) is missing, or if another key does
+    /// not fit the address.
     @inline(__always)
     private func checkAddress(_ text: JSONText, _ start: Int, _ members: JSONMembers) throws(Fault) {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
@@ -299,7 +299,7 @@ extension Command {
 }
 
 extension JSONMembers {
-    /// Refuses the keys that only Causeway may write, for example into a command that Causeway holds or fans out.
+    /// Throws if the record has `alertTimestamp` or `alertSequence`, which only Causeway may write.
     @inline(__always)
     fileprivate func refuseReservedKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

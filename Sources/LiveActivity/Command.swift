@@ -59,7 +59,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// activity at once.
     public var dismissalDateSeconds: Int64
     /// The version of the older command whose alert this command carries. Only a command that Causeway wrote carries
-    /// such an alert. A timestamp of 0: the alert is this command's own, or absent.
+    /// such an alert. The timestamp is 0 if the alert is this command's own, or absent.
     public var carriedAlertVersion: Version
     /// The length of the command's request body (``PushBody/write(_:from:into:)``). It exceeds ``bodyBytesMax`` only in
     /// a command that a function `decodeIgnoringBodyLimit` decoded.

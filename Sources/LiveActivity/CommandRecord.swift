@@ -21,23 +21,21 @@ public struct CommandRecord {
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id` or, if the producer gave none, the place of the producer's record (`topic/partition/offset`),
-    /// so that results name that record and not this copy. Nil if the place is longer than
-    /// ``Limits/commandIdentifierBytesMax``.
+    /// The command's `id`. If the producer gave none: the place of the producer's record, `topic/partition/offset`, so
+    /// that results name that record; nil if this text is longer than ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
-    /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
+    /// The priority that the command asks for: 5 or 10; 0 if the command asks for none.
     public var priority: UInt8 = 0
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// If the alert comes from another record of this same command, which is held, this is the command's own version.
-    /// Only Causeway may write this version into a record.
+    /// If the alert was taken from a held record of this same command, this is the command's own version.
     public var carriedAlertVersion: Version?
-    /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
-    /// address to ``aps``.
+    /// How updates reach the activity that this start begins: ``write(to:)`` adds this to ``aps``. Nil if ``aps`` is
+    /// written as it is.
     public var address: StartedActivityAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid when the
     /// command is sent.

@@ -1,11 +1,11 @@
 /// The key of a device's registration: the device's id, a slash and the attributes type, as `phone-7/RideAttributes`.
 /// Compaction keeps the newest record of each key, so each attributes type of a device has a key of its own.
 ///
+/// A tombstone has only its key. `phone-7/RideAttributes` may also be the whole id of an activity or of a device, so a
+/// tombstone with this key unregisters all three.
+///
 /// Known issue (K22): the keys of one device may be in different partitions, so an older registration of one type may
 /// come after a newer one of another type.
-///
-/// A tombstone has no value, so only its key says what it is about. `phone-7/RideAttributes` may also be the whole id
-/// of an activity or of a device, so a tombstone with this key unregisters all three.
 package enum DeviceRegistrationKey {
     private static let separator = UInt8(ascii: "/")
 

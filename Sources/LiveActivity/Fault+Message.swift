@@ -91,8 +91,8 @@ extension Fault {
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes, so that a message stays short.
     private static let shownKeyBytesMax = 64
-    /// A text with this many hexadecimal digits in a row, or more, is not shown, because it might contain a token. No
-    /// token with fewer digits has been seen (``Limits/tokenDigitsMin``).
+    /// A text with this many hexadecimal digits in a row, or more, is not shown, because it might contain a token. The
+    /// shortest tokens that have been seen have 64 digits.
     static let suspectedTokenDigitsMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and cannot be a

@@ -53,13 +53,13 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case controlCharacter
     /// A backslash does not begin a valid escape (RFC 8259 §7).
     case invalidEscape
-    /// A `\u` escape gives one half of a surrogate pair, and the other half does not follow.
+    /// A `\u` escape is one half of a surrogate pair, without the other half.
     case loneSurrogate
     /// A string contains bytes that are not well-formed UTF-8 (Unicode, table 3-7).
     case invalidUTF8
     /// Objects and arrays are nested deeper than ``Limits/nestingDepthMax``.
     case tooDeep
-    /// A string exceeds ``Limits/stringBytesMax``, or a name exceeds its own limit.
+    /// A string exceeds ``Limits/stringBytesMax``, or the limit of its field, such as ``Limits/identifierBytesMax``.
     case tooLong
     /// An object has more than ``Limits/unknownKeysPerObjectMax`` unknown keys, or a registration names more than
     /// ``Limits/audiencesPerRegistrationMax`` audiences.
@@ -75,7 +75,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case outOfRange
     /// A timestamp is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
     case timestampInFuture
-    /// A string is not one of the values that its field allows, or is not in the form of a channel's id.
+    /// A string is not one of the values that its field allows, or a channel's id is not in the form of such an id.
     case unknownValue
     /// A string is empty, and its field must not be empty.
     case emptyText

@@ -1,5 +1,5 @@
-/// Functions that find the field that a key names, one for each kind of object; nil for an unknown key. If an object
-/// has many fields, its keys are compared only with names of the same length.
+/// Each function finds the field that a key names in one kind of object; nil for an unknown key. If an object has many
+/// fields, a key is compared only with names of its own length.
 extension Field {
     @inline(__always)
     static func commandField(forKey key: UnsafeRawBufferPointer) -> Field? {

@@ -5,7 +5,7 @@
 struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
-    /// The number of bytes of the result that are written. The result begins at the record's first byte.
+    /// The length of the result so far. The result is written over the record, from the record's first byte on.
     private var writtenByteCount = 0
     /// The position of the next byte to copy. All bytes before it have been copied to the result or are removed.
     private var copyStart = 0

@@ -43,9 +43,9 @@ struct JSONMembers {
     /// Reads the next key.
     ///
     /// - Parameter findField: returns the field that a key names; nil for an unknown key.
-    /// - Returns: the field whose value is at ``position``; nil at the end of the object, and ``position`` is then
-    ///   after its closing brace. For an unknown key that is not refused, returns the field of the whole object, such
-    ///   as `payload`.
+    /// - Returns: the field whose value is at ``position``; or one of these:
+    ///   - for an unknown key that is not refused: the field of the whole object, such as `payload`.
+    ///   - at the end of the object: nil. ``position`` is then after the closing brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -82,8 +82,6 @@ struct JSONMembers {
         return field
     }
 
-    /// Applies ``UnknownKeyRule`` to an unknown key: refuses it, or counts it and refuses it above the limit, or does
-    /// nothing.
     @inline(__always)
     private mutating func applyUnknownKeyRule(_ key: JSONStringRange) throws(Fault) {
         switch unknownKeyRule {
@@ -117,11 +115,11 @@ struct JSONMembers {
         }
     }
 
-    /// Throws if two unknown keys of the object are equal. Known keys need no check, because ``next(in:_:)`` has
-    /// refused repeated ones. The buffer `keys` has room for all keys, because ``next(in:_:)`` has limited their
-    /// number.
+    /// Throws if two unknown keys of the object are equal. Equal known keys need no check, because ``next(in:_:)`` has
+    /// refused them.
     @inline(never)
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
+        // All keys of the object fit, because ``next(in:_:)`` has limited the number of unknown keys.
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var keyCount = 0

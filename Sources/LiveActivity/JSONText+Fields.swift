@@ -1,7 +1,6 @@
 /// Reads the values that commands and registrations have in common.
 extension JSONText {
-    /// Returns the position of the record's object. Throws if the record does not begin with an object after white
-    /// space.
+    /// Returns the position of the record's object. Throws if anything but white space precedes it.
     @inline(__always)
     func findRecordStart() throws(Fault) -> Int {
         let start = skipWhitespace(0)

@@ -17,8 +17,8 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer without sign, fraction or exponent. If the record ends after the digits, the fault is
-    /// `truncated`: an integer in a record is always inside an object, and this object's closing brace is missing.
+    /// Reads an integer without sign, fraction or exponent. Throws `truncated` if the record ends after the digits: an
+    /// integer is always inside an object, whose closing brace is then missing.
     @inline(__always)
     func readUnsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
@@ -119,8 +119,8 @@ extension JSONText {
         return value
     }
 
-    /// Reads the exponent whose "e" is at `start`; 0 if there is none. The exponent is clamped to twice the maximum
-    /// length of a record, which is enough to move the decimal point beyond all digits.
+    /// Reads the exponent whose "e" is at `start`; 0 if there is none. The result is clamped to twice the maximum
+    /// length of a record: this moves the decimal point beyond all digits.
     private func readExponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

@@ -25,7 +25,7 @@ private let backslash = UInt8(ascii: "\\")
 
 /// Finds the first byte of `word` that is not plain: a quote, a backslash, a control character, DEL, or not ASCII.
 ///
-/// The lowest bit that is set in the result is the top bit of this byte. The result is 0 if all bytes are plain.
+/// The result is 0 if all bytes are plain. Otherwise its lowest 1 is the top bit of the first byte that is not plain.
 /// Callers must ignore all higher bits, because they may be wrong.
 ///
 /// Four expressions are computed, each for all eight bytes at once. For a byte `b`, the top bit of an expression is 1
@@ -35,7 +35,7 @@ private let backslash = UInt8(ascii: "\\")
 /// - `b + 1`: DEL (0x7F)
 /// - `b`: not ASCII
 ///
-/// A carry or borrow into the next byte begins only at a byte that is not plain. So the lowest set bit is always right.
+/// A carry or borrow into the next byte begins only at a byte that is not plain. So the lowest 1 is always right.
 @inline(__always)
 func nonPlainByteMask(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101

@@ -1,7 +1,7 @@
 extension JSONText {
     /// Reads and validates any value without interpreting it, and returns the position after it.
     ///
-    /// `objectBits` replaces a recursion. It has a bit for each container that is open inside the value: 1 for an
+    /// Uses no recursion. Instead, `objectBits` has a bit for each container that is open inside the value: 1 for an
     /// object, and 0 for an array. The lowest bit is the innermost container.
     ///
     /// - Parameter depth: the number of open containers around the value.

@@ -62,14 +62,13 @@ struct JSONText {
         return position
     }
 
-    /// Returns the fault if another byte is required at `position`: `truncated` at the end of the record, else
-    /// `notJSON`.
+    /// Returns the fault for a wrong byte at `position`: `truncated` at the end of the record, else `notJSON`.
     @inline(never)
     func unexpectedByteFault(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
-    /// Returns the fault if a value of another type is required at `position`: `wrongType` if a value begins there,
+    /// Returns the fault for a wrong value at `position`: `wrongType` if a value of another type begins there,
     /// `truncated` at the end of the record, else `notJSON`.
     @inline(never)
     func wrongTypeFault(_ position: Int, _ field: Field) -> Fault {

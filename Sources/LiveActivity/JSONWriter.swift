@@ -96,8 +96,8 @@ public struct JSONWriter: ~Copyable {
         writtenByteCount &+= Decimal.write(value, to: base + writtenByteCount)
     }
 
-    /// Appends bytes unchanged, without a comma before them. If the writer's text must be JSON, the caller makes sure
-    /// that the text stays valid. A Kafka key, for example, need not be JSON.
+    /// Appends bytes unchanged: without a comma, quotes or escapes. The caller makes sure that the text stays valid, if
+    /// it must be JSON. A Kafka key, for example, need not be JSON.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)
@@ -221,7 +221,6 @@ public struct JSONWriter: ~Copyable {
         writtenByteCount &+= length
     }
 
-    /// Makes room for more bytes.
     @inline(__always)
     private mutating func reserve(_ byteCount: Int) {
         if byteCount > capacity &- writtenByteCount { grow(byteCount) }

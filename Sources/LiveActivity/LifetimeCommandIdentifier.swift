@@ -1,12 +1,12 @@
 import Numbers
 
-/// The id of a command that Causeway makes when an activity's lifetime is over: the end of the activity, or its new
-/// start. A producer must not use such an id: a worker regards every start or end with such an id as a command of
-/// Causeway.
+/// The id of a command that Causeway makes when an activity's lifetime is over:
+/// - `lifetime:<began>`: the command ends the activity.
+/// - `lifetime:<began>:<timestamp>.<sequence>`: the command starts the activity again.
 ///
-/// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
+/// A producer must not use such an id: a worker regards every start or end that has one as a command of Causeway.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
-    /// UNIX milliseconds. In the id of an end: when the life that it ends began. In the id of a start: when the new
+    /// UNIX milliseconds. In the id of an end: when the life that is ended began. In the id of a start: when the new
     /// life begins.
     public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of an end.
@@ -20,7 +20,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         self.stateVersion = stateVersion
     }
 
-    /// Reads a command's id; nil if it is neither `lifetime:<began>` nor `lifetime:<began>:<timestamp>.<sequence>`.
+    /// Reads a command's id; nil if the id has neither of the two forms.
     public init?(_ identifier: UnsafeRawBufferPointer) {
         let prefix = UnsafeRawBufferPointer(start: Self.prefix.utf8Start, count: Self.prefix.utf8CodeUnitCount)
         guard identifier.starts(with: prefix) else { return nil }

@@ -10,7 +10,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// - A newer version replaced this one before APNs accepted it.
     /// - It is an end, and a newer start has begun the activity again (R13).
     /// - It is a start, and its activity already lives without it.
-    /// - It is a lifetime command (R35), and for example the producer has ended the activity.
+    /// - It is a lifetime command (R35) that is no longer needed, for example because the producer has ended the
+    ///   activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.
@@ -20,14 +21,15 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command is too late, for one of these reasons:
     /// - Its expiration passed before it was sent.
     /// - It is a start or a command to an audience, and became too old (R20).
-    /// - It is too old for any phone to show its activity. In addition, Redis does not know the activity, or the
-    ///   command has no expiration of its own.
+    /// - It is too old for any phone to show its activity, and Redis does not know the activity.
+    /// - It is too old for any phone to show its activity, and has no expiration of its own.
     /// - It is the end of a lifetime, and Redis has no token.
     /// - It restarts an activity, and the policy does not restart activities any more.
     case expired
     /// The record is wrong, or it names something wrong, such as an app that is not configured.
     case invalid
-    /// The token of a start, of a lifetime's end or of an audience's member is dead.
+    /// The token is dead, and the command is a start, the end of a lifetime, or a push to a member: such a command is
+    /// not held.
     case unregistered
     /// The command cannot be sent for a reason that no retry removes, most often because APNs or Redis refused it. The
     /// result has the reason.

@@ -15,8 +15,8 @@ public struct Policy: Sendable, Equatable {
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
     /// 10 draws at most one push from each bucket, whatever the number of members.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
-        /// The number of pushes in a full bucket; of ``Policy/startBudget``, the number of starts. 1...``pushesMax``.
-        /// This property and the next two have the names of their configuration keys.
+        /// The number of pushes in a full bucket; in ``Policy/startBudget``, the number of starts. 1...``pushesMax``.
+        /// Named like its configuration key, as are the next two properties.
         public var pushes: Int
         /// The number of pushes, or of starts, that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
@@ -24,9 +24,10 @@ public struct Policy: Sendable, Equatable {
         /// and the next alert would be sent at priority 5. 0...`pushes`; of ``Policy/startBudget`` always 0.
         public var reservedForAlerts: Int
         /// How many seconds the slowest bucket of all policies takes to fill from empty; 0: no other policy counts.
+        /// `PolicyTable` sets this number.
+        ///
         /// Commands of one activity may name different policies, but Redis stores only one time at which the budget is
-        /// full. Redis cuts this time only if it is further ahead than the slowest bucket needs. `PolicyTable` sets
-        /// this number.
+        /// full. Redis cuts this time if it is further ahead than the slowest bucket needs.
         public var longestFillSeconds = 0
 
         public static let pushesMax = 10_000
@@ -107,8 +108,8 @@ public struct Policy: Sendable, Equatable {
     }
 
     /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends for a phone that
-    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each of these times is
-    /// 1...43,200 seconds, because an activity is visible for at most 12 hours. (R20)
+    /// it cannot reach (without an expiration: up to 30 days). Each of these times is 1...43,200 seconds, because an
+    /// activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until
         /// the start has this age, but never after the command's expiration.
@@ -149,7 +150,8 @@ public struct Policy: Sendable, Equatable {
     /// body is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends the activity, with its last state; 0: never. If no
-    /// start is known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
+    /// start is known, the time counts from the earliest time at which a record showed that the activity was alive.
+    /// 0...``lifetimeSecondsMax``.
     ///
     /// Without this end, Apple's system ends the activity after eight hours, and the app learns of this end only when
     /// the app runs.

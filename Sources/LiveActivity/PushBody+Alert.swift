@@ -1,11 +1,11 @@
-/// Gives a body another command's alert, or removes a body's alert, for example because the alert is too old.
+/// Puts another command's alert into a body, or removes a body's alert, for example because the alert is too old.
 extension PushBody {
     /// An alert is inserted at the dictionary's beginning: first this key, then the alert, then a comma.
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 
-    /// Returns the length that a body will have with another alert of `alertBytes` bytes. The other alert replaces the
-    /// body's own alert, or is inserted if the body has none.
+    /// Returns the length of a body with another alert of `alertBytes` bytes. This alert replaces the body's own alert,
+    /// or is inserted if the body has none.
     public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertBytes alertBytes: Int)
         -> Int
     {

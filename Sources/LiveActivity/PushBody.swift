@@ -19,7 +19,7 @@ public enum PushBody {
         /// The custom keys without braces; absent if there are none.
         public var payloadMembers: ByteRange
 
-        /// The layout if there is no body: all parts are absent.
+        /// The layout of a body that does not exist: all parts are absent.
         public static let none = Layout(
             aps: .absent,
             timestampDigits: .absent,

@@ -48,7 +48,7 @@ public struct Registration: Sendable, BitwiseCopyable {
 }
 
 extension Registration {
-    /// Lowers the registration's time to at most ``Limits/timestampLeadSecondsMax`` after the record's own time. If a
+    /// Lowers the registration's time to at most ``Limits/timestampLeadSecondsMax`` after `writtenAtMilliseconds`. If a
     /// time were far in the future, all later registrations, tombstones and refusals of the token would count as older.
     ///
     /// Removes a shown version whose timestamp is beyond the same limit. No worker has sent a command with such a

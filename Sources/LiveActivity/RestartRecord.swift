@@ -1,8 +1,7 @@
 /// The record of the command that starts an activity again after its lifetime is over.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the
-    /// alert and the custom keys of the former start, and the newest state. If the body becomes too large, the worker
-    /// that reads the record drops fields by the policy, or rejects the command.
+    /// alert and the custom keys of the former start, and the newest state. Its body may be too large.
     ///
     /// These parts of the former start are not repeated:
     /// - `id`, `sequence` and `expiration`, because the new start is another command with a later time. It has an `id`
@@ -42,8 +41,7 @@ public enum RestartRecord {
         return record.withUnsafeBytes { (try? Command.decodeIgnoringBodyLimit($0)) != nil } ? record : nil
     }
 
-    /// Whether ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use the state of a kept update. If not, the
-    /// update's record is damaged.
+    /// Whether the record of a kept update can be decoded and has a content state. If not, the record is damaged.
     public static func hasState(_ update: [UInt8]) -> Bool {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }

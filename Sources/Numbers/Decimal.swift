@@ -39,8 +39,8 @@ public enum Decimal {
     /// - Returns: the number of digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
-        // Most long numbers are times in milliseconds, with thirteen digits. So the last eight digits are written at
-        // once, and the digits before them in pairs.
+        // Most long numbers are times in milliseconds, with thirteen digits. So write the last eight digits at once,
+        // and the digits before them in pairs.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writeDigitPairs(high, to: destination)
         (destination + count).storeBytes(of: eightASCIIDigits(low).littleEndian, as: UInt64.self)
@@ -81,8 +81,8 @@ public enum Decimal {
     public static func write(_ value: UInt64, digitCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digitCount
-        // Most long numbers are times in milliseconds, with thirteen digits. So write eight digits at once while eight
-        // are left.
+        // Most long numbers are times in milliseconds, with thirteen digits. So write eight digits at once while there
+        // are eight.
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -100,10 +100,9 @@ public enum Decimal {
 
     /// Returns a number below 10^8 as eight ASCII digits. The first digit is in the lowest byte.
     ///
-    /// The number is split in three steps: 12345678 into 1234 and 5678, then into 12, 34, 56 and 78, then into single
-    /// digits. All parts are in one 64-bit word. So in the last two steps, one multiplication and one shift divide all
-    /// parts: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and `n * 103 >> 10` is `n / 10` for every `n`
-    /// below 100.
+    /// One 64-bit word has all parts of the number: 12345678 becomes 1234 and 5678, then 12, 34, 56 and 78, then single
+    /// digits. In the last two steps, one multiplication divides all parts at once: `n * 10_486 >> 20` is `n / 100` for
+    /// every `n` below 10,000, and `n * 103 >> 10` is `n / 10` for every `n` below 100.
     @inlinable
     @inline(__always)
     public static func eightASCIIDigits(_ value: UInt64) -> UInt64 {

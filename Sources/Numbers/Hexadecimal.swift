@@ -29,15 +29,15 @@ public enum Hexadecimal {
             isValid = isValid && areDigits(bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
             position &+= 8
         }
-        // The loop left at most seven bytes unread. They are among the last eight bytes.
+        // The loop left at most seven bytes unread. Check them with the last eight bytes.
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
     /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`.
     ///
-    /// An addition compares all eight bytes with one bound. For example, 0x50 is added to each byte: the top bit of the
-    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the `guard` has
-    /// refused bytes above 0x7F.
+    /// One addition compares all eight bytes with a bound: after 0x50 is added to each, the top bit of a sum is set if
+    /// the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the `guard` has refused bytes above
+    /// 0x7F.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
@@ -65,12 +65,11 @@ public enum Hexadecimal {
     @inlinable static var oneInEachByte: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Returns a word that has 0x80 in the place of each byte of `block` that is `0`-`9` or `a`-`f`, and 0 in the place
-    /// of each other byte.
+    /// Returns a word that has 0x80 in the place of each byte of `block` that is `0`-`9` or `a`-`f`, and 0 in all other
+    /// places.
     ///
-    /// An addition compares all eight bytes with one bound. For example, 0x50 is added to each byte: the top bit of the
-    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the top bits of
-    /// `block` are cleared first.
+    /// One addition compares all eight bytes with a bound: after 0x50 is added to each, the top bit of a sum is set if
+    /// the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the top bits are cleared first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {
@@ -127,8 +126,8 @@ public enum Hexadecimal {
     /// result of `digits(_:)`.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
-        // The low four bits of a digit `0` to `9` are its value. The low four bits of a letter are its value minus 9.
-        // Only letters have the bit 0x40, which adds the 9.
+        // In the low four bits, a digit `0` to `9` has its value, and a letter its value minus 9. Only letters have the
+        // bit 0x40, which adds the 9.
         var nibbles = (digits & (oneInEachByte &* 0x0F)) &+ (digits >> 6 & oneInEachByte) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
@@ -144,8 +143,8 @@ public enum Hexadecimal {
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // `letters` has 1 in each byte whose nibble is 10 or more. The digit of such a nibble is a letter, with the
-        // ASCII code 0x30 + nibble + 39.
+        // `letters` has 1 in each byte whose nibble is 10 or more. Its digit is a letter, with the ASCII code 0x30 +
+        // nibble + 39.
         let letters = (nibbles &+ oneInEachByte &* 6) >> 4 & oneInEachByte
         return (nibbles &+ oneInEachByte &* 0x30 &+ letters &* 39).littleEndian
     }

@@ -59,7 +59,8 @@ public enum Numeral {
         "\(twoDecimals(hundredths: Int(clamping: max(0, milliseconds) / 10))) s"
     }
 
-    /// Formats a duration in a unit that fits, from milliseconds to days, rounded down.
+    /// Formats a duration, rounded down: `1.25 ms`, `250 ms`, `3.5 s`, `3 min 5 s`, `5 h 10 min`; from 48 hours on, `2
+    /// days`.
     public static func duration(microseconds: Int64) -> String {
         switch microseconds {
         case ..<10_000: "\(exactQuotient(microseconds / 10, divisor: 100)) ms"

@@ -23,8 +23,8 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random pause before a retry: longer than half of `milliseconds`, and at most `milliseconds`. With
-    /// random pauses, calls that failed together are not repeated together.
+    /// Returns a random pause before a retry: longer than half of `milliseconds`, and at most `milliseconds`. So calls
+    /// that failed together are not repeated together.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
         let halfMilliseconds = milliseconds / 2

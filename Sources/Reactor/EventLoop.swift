@@ -45,8 +45,8 @@ public final class EventLoop {
 
     private let epollDescriptor: Int32
     private let eventBuffer: UnsafeMutablePointer<epoll_event>
-    /// The buffer into which all streams of the loop read. Its content is valid only during one callback, and no read
-    /// begins inside a callback.
+    /// The buffer into which all streams of the loop read. So its content is valid only during the callback that gets
+    /// it, and no stream reads inside a callback.
     let readBuffer: UnsafeMutableRawBufferPointer
     private var registrations: ContiguousArray<Registration> = []
     private var timers = TimerHeap()
@@ -65,10 +65,10 @@ public final class EventLoop {
     public private(set) var nowMilliseconds: Int64 = 0
     /// CLOCK_MONOTONIC in µs, read together with `nowMilliseconds`. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
-    /// The time of `wallClock` in UNIX ms, read together with `nowMilliseconds`.
+    /// The wall time by `wallClock`, in ms, read together with `nowMilliseconds`.
     public private(set) var wallMilliseconds: Int64 = 0
-    /// The clock that `wallMilliseconds` shows. A new loop has a clock of its own without a correction, until its owner
-    /// sets another one.
+    /// The clock of `wallMilliseconds`. At first it is the system's clock; the loop's owner may set a clock that
+    /// several loops share.
     public var wallClock = WallClock() {
         didSet { refreshClock() }
     }
@@ -92,14 +92,14 @@ public final class EventLoop {
 
     // MARK: - Running iterations
 
-    /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no minimum. An idle
-    /// loop still responds at once. A busy loop handles more events per iteration, so it needs fewer system calls and
-    /// makes larger writes: a worker in `make demo` then needs less than half of the CPU time (Measurements.md).
+    /// The shortest time from one wake-up of `run` to the next; 0: no minimum. An idle loop still responds at once. A
+    /// busy loop handles more events per iteration, so it needs fewer system calls: a worker in `make demo` then needs
+    /// less than half of the CPU time (Measurements.md).
     public var iterationIntervalMicrosecondsMin: Int64 = 0
     private var iterationBeganAtNanoseconds: Int64 = 0
 
-    /// The working time of `run`: the sum of all ended iterations, from each wake-up to the end of its iteration. Stays
-    /// 0 if `iterationIntervalMicrosecondsMin` is 0, because `run` then does not read the clock between two iterations.
+    /// How long `run` has worked: the sum of all ended iterations, each counted from its wake-up. Stays 0 if
+    /// `iterationIntervalMicrosecondsMin` is 0, because `run` then does not read the clock at the end of an iteration.
     public private(set) var busyMicroseconds: Int64 = 0
 
     /// Runs iterations until `stop` is called. Returns at once if `stop` was called before.
@@ -225,8 +225,8 @@ public final class EventLoop {
 
     // MARK: - The loop's clock
 
-    /// Reads the monotonic and the wall clock again. Call this method in a handler that has worked for long, because
-    /// the times of the iteration's start are too old. Also call it in code that runs between two iterations.
+    /// Reads the monotonic and the wall clock again. Call this in a handler that has worked for long, because the
+    /// loop's times are those of the iteration's start. Also call it in code that runs between two iterations.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -267,9 +267,9 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor. Call this method before the descriptor is closed. The loop discards events that it
-    /// has already fetched for the descriptor, even if the number is reused in the same iteration. Does nothing for a
-    /// descriptor that the loop does not watch.
+    /// Stops watching a descriptor. Call this before the descriptor is closed. Events that were already fetched for it
+    /// are discarded, even if the number is reused in the same iteration. Does nothing for a descriptor that the loop
+    /// does not watch.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }
         var event = epoll_event()
@@ -331,14 +331,13 @@ public final class EventLoop {
 
     // MARK: - Looking up host names
 
-    /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
-    /// inside this call.
+    /// Resolves a host, without a cache. Calls `completion` on the loop's thread, never inside this call.
     ///
-    /// A numeric host needs no look-up. At most `lookupsMax` look-ups run at once. A further look-up fails with an
-    /// error whose `isRetriable` is true.
+    /// A name is looked up on another thread. If `lookupsMax` look-ups are already running, the result is an error
+    /// whose `isRetriable` is true. A numeric host needs no look-up.
     ///
-    /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not
-    ///   called if the loop is released or its `LoopThread` ends first.
+    /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not called if
+    ///   the loop is released or its `LoopThread` ends first.
     public func resolve(
         host: String,
         port: UInt16,

@@ -1,8 +1,8 @@
 /// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or `[2001:db8::1]:80`.
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
-        /// The host is empty, is too long, or is neither a name of letters, digits, `.`, `-` and `_` nor an address
-        /// (IPv6 in brackets).
+        /// The host is empty, is longer than 255 bytes, or is neither a name of letters, digits, `.`, `-` and `_` nor
+        /// an address (IPv6 in brackets).
         case invalidHost
         /// The port is not a number from 1 to 65535. An IPv6 address needs brackets: otherwise the text after its last
         /// colon counts as the port.
@@ -44,10 +44,11 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         host = String(name)
     }
 
-    /// Splits a URL without its scheme into the server and the rest. The rest is empty or begins with `/`, `?` or `#`.
+    /// Splits a URL without its scheme, such as `example.com:80/path`, into the server and the rest. The rest is empty
+    /// or begins with `/`, `?` or `#`.
     ///
-    /// - Returns: nil if the part before the rest is not a host with an optional port, or if a character is a space or
-    ///   not printable ASCII.
+    /// - Returns: nil if the server is not a host with an optional port, or if the URL has a space or another character
+    ///   that is not printable ASCII.
     public static func splitURL(_ url: Substring, defaultPort: UInt16) -> (server: HostAndPort, rest: Substring)? {
         guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         let authority = url.prefix { !"/?#".contains($0) }

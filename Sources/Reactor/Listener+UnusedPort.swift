@@ -3,13 +3,13 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// The ports that `findUnusedLoopbackPort` tries. All are below 32,768, because by default Linux takes higher ones
-    /// for outgoing connections and for listeners on port 0. So Linux gives a found port to no other socket before the
-    /// caller's server listens on it.
+    /// The ports that `findUnusedLoopbackPort` tries. All are below 32,768: by default, Linux gives outgoing
+    /// connections and listeners on port 0 only higher ports. So a found port stays unused until the caller's server
+    /// listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that a search tried; before the first search, a random one. Each search continues after this port.
-    /// So two searches return different ports, even if no server listens on the first port yet.
+    /// The last port that any search tried; at first a random one. The next search continues after it, so two searches
+    /// return different ports, even if no server listens on the first port yet.
     private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
@@ -32,9 +32,9 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Returns whether the port is unused: it refuses a connection. The function does not listen on the port to find
-    /// out: if the process started a program at that moment, the program would have a copy of the listening socket for
-    /// a short time, and the port would stay in use.
+    /// Whether the port is unused: it refuses a connection. The function does not try to listen on the port: a program
+    /// that is started at that moment would have a copy of the listening socket, and the port would stay in use for a
+    /// short time.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

@@ -18,7 +18,7 @@ public final class Listener {
     /// would delay other descriptors.
     private static let acceptsPerEventMax = 64
     /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause, the loop
-    /// would report the waiting connection in every iteration, and the listener could not accept it.
+    /// would report the waiting connection again in every iteration.
     private static let acceptPauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop

@@ -1,11 +1,11 @@
 import Glibc
 import Synchronization
 
-/// A socket that already listens, before a loop accepts its connections. A program that creates the socket early can
-/// fail at once if the port is in use.
+/// A socket that already listens, before a loop accepts its connections. So a program can fail early if the port is in
+/// use.
 ///
-/// If no ``Listener`` has taken the descriptor when this object is released, the socket is closed, and the path of a
-/// Unix socket is removed.
+/// If no ``Listener`` takes the socket, it is closed when this object is released, and the path of a Unix socket is
+/// removed.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>
@@ -26,8 +26,7 @@ public final class ListeningSocket: Sendable {
         if address.isUnix { unlink(address.host) }
     }
 
-    /// Returns the descriptor, and the caller must close it. Returns a negative number if an earlier call has taken the
-    /// descriptor.
+    /// Returns the descriptor, which the caller must close; a negative number if an earlier call has taken it.
     func takeDescriptor() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }

@@ -2,9 +2,9 @@
 /// the head. The bytes are always contiguous, because a write to OpenSSL takes one range of bytes.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
-    /// An empty buffer keeps at most this much memory, so that the memory of a burst does not stay allocated. The usual
-    /// output of an iteration fits, for example 95 pushes of 1.3 KiB, so a busy stream does not allocate for each
-    /// flush. The worker's `MemoryBudget` counts these bytes for each connection.
+    /// An empty buffer keeps at most this much memory, so that a burst does not occupy memory forever. The usual output
+    /// of an iteration fits, for example 95 pushes of 1.3 KiB, so a busy stream does not allocate for each flush. The
+    /// worker's `MemoryBudget` counts these bytes for each connection.
     static let retainedBytesMax = 128 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)

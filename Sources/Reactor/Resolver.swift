@@ -40,11 +40,9 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
 
 typealias Resolution = Result<[SocketAddress], ResolveError>
 
-/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The thread posts
-/// the result to the loop's `ResolverMailbox`.
-///
-/// A thread keeps only the mailbox alive, not the loop. If the loop is released before a look-up ends, nobody takes
-/// the result, and the last thread releases the mailbox.
+/// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread, which posts the
+/// result to the loop's `ResolverMailbox`. The thread keeps only the mailbox alive: if the loop is released first,
+/// nobody takes the result.
 final class Resolver: DescriptorHandler {
     /// Looks up a name, and blocks until the result is known.
     typealias HostLookup = @Sendable (_ host: String, _ port: UInt16) -> Resolution

@@ -1,18 +1,17 @@
 import Synchronization
 
-/// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
+/// A queue without locks from one thread (the producer) to one other thread (the consumer) (R2). Its capacity is fixed.
 ///
-/// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side counts its elements in
-/// cache lines of its own, and keeps a copy of the opposite side's count. A side reads the real count of the opposite
-/// side only if the ring seems full or empty by this copy. So the two threads rarely wait for each other's cache lines.
+/// Each side counts its elements, and keeps a copy of the opposite side's count. It reads the real count of the
+/// opposite side only if the ring seems full or empty by the copy. So the threads rarely wait for each other's cache
+/// lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }
 
     @usableFromInline
     struct Side: ~Copyable {
-        /// The number of elements that this side has pushed or popped since the start. Only this side writes the
-        /// number.
+        /// How many elements this side has pushed (producer) or popped (consumer). Only this side writes the number.
         @usableFromInline let pushedOrPoppedCount: Atomic<Int>
         /// The opposite side's `pushedOrPoppedCount` when this side last read it. The real count may have grown since.
         @usableFromInline var cachedOppositeCount: Int
@@ -83,11 +82,10 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the consumer's
-    /// thread.
+    /// Returns the element `offset` places behind the oldest, without taking it. Called on the consumer's thread.
     ///
-    /// Returns nil if the ring had no such element when `pop` last read the producer's count, even if the producer has
-    /// pushed the element since then.
+    /// Returns nil if there is no such element. Also returns nil if the producer has pushed the element only after
+    /// `pop` last read the producer's count.
     @inlinable
     public func peek(at offset: Int) -> Element? {
         let index = consumer.pointee.pushedOrPoppedCount.load(ordering: .relaxed) &+ offset

@@ -43,8 +43,8 @@ extension Stream {
         }
     }
 
-    /// Finds out whether the connection attempt has succeeded. If it has, starts the TLS handshake or opens the stream.
-    /// If it has failed, closes the stream. Called only from the loop.
+    /// Handles the end of the connection attempt: starts the TLS handshake or opens the stream, or closes the stream if
+    /// the attempt has failed. Called only from the loop.
     func finishConnecting() {
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -122,7 +122,8 @@ extension Stream {
         )
     }
 
-    /// Closes a stream that was not connected in time, or whose peer did not end its side in time.
+    /// Closes the stream because its deadline has passed: of connecting, of the handshake, or of the end of the peer's
+    /// side.
     func closeAfterDeadline() {
         switch phase {
         case .connecting:

@@ -1,6 +1,6 @@
 extension Stream {
-    /// How many times in a row one stream may fill the loop's `readBuffer`. After that, the loop reads other streams
-    /// first.
+    /// How many times in a row one stream may fill the loop's `readBuffer`. After that, the loop first handles other
+    /// descriptors.
     private static let readBufferFillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.
@@ -51,10 +51,10 @@ extension Stream {
         scheduleReadContinuation()
     }
 
-    /// Reads into the loop's `readBuffer` and passes its content to the handler. Closes the stream if the handler was
-    /// released, or if a read fails after earlier reads have returned bytes.
+    /// Reads the available input into the loop's `readBuffer` until it is full, and passes it to the handler. Closes
+    /// the stream if the handler was released, or if a read fails after earlier reads have returned bytes.
     ///
-    /// - Returns: `.bytes` if there may be more input.
+    /// - Returns: `.bytes` if there may be more input; otherwise why reading has stopped.
     private func fillAndDeliverReadBuffer() -> TransferResult {
         let buffer = loop.readBuffer
         var filledBytes = 0
@@ -84,8 +84,8 @@ extension Stream {
         return result
     }
 
-    /// Returns the error if the transfer failed; otherwise nil. Call this method before you call the handler: if the
-    /// handler uses OpenSSL for another stream, the error is lost.
+    /// Returns the error of a failed transfer; nil if the transfer did not fail. Call this before the handler: the
+    /// handler may use OpenSSL for another stream, and the error would be lost.
     private func takeFailureIfFailed(_ result: TransferResult) -> StreamError? {
         guard case .failed = result else { return nil }
         return transport.takeFailure()

@@ -1,9 +1,8 @@
 extension Stream {
-    /// Appends the bytes to the output. The stream sends the output at the end of the iteration. If the stream is not
-    /// connected yet, or the socket takes no bytes, it sends the output later.
+    /// Appends the bytes to the output, which is sent at the end of the iteration, or later if the stream is not
+    /// connected or the socket takes no bytes. If more than `outputBytesMax` would wait, the stream fails.
     ///
-    /// Ignores the bytes after `shutDownAfterFlush`, and if the stream has failed or is closed. If more than
-    /// `outputBytesMax` would wait, the stream fails.
+    /// Ignores the bytes after `shutDownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -51,7 +50,8 @@ extension Stream {
 
     // MARK: - Called when the loop reports an event
 
-    /// Sends output again when the socket is ready, and reports room for more output. Called only from the loop.
+    /// Sends output again when the socket is ready, and tells the handler if there is room for more output. Called only
+    /// from the loop.
     func flushBlockedOutput() {
         guard case .open = phase else { return }
         isOutputBlocked = false
@@ -85,8 +85,8 @@ extension Stream {
         )
     }
 
-    /// Makes the stream send the added output at the end of the iteration, if the stream is open and its output is not
-    /// blocked. Notes that the handler must later get `streamHasRoom`, if more than `highWaterBytes` waits.
+    /// Makes the stream send the added output at the end of the iteration, if it is open and its output is not blocked.
+    /// If more than `highWaterBytes` wait, the handler gets `streamHasRoom` later.
     private func scheduleSending() {
         if output.count > Stream.highWaterBytes { needsRoomReport = true }
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }

@@ -11,23 +11,18 @@ public protocol StreamHandler: AnyObject {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
     func streamHasRoom(_ stream: Stream)
-    /// The stream has ended, and makes no further call. The handler does not get this call if the owner has ended the
-    /// stream by `close` or `closeWithoutCloseNotify`.
+    /// The stream has ended, and makes no further call. Not called after `close` or `closeWithoutCloseNotify`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way. Also nil if `shutDownAfterFlush` ended
     ///   our side, and the peer did not end its side within `peerEndTimeoutMilliseconds`.
     func streamClosed(_ stream: Stream, error: StreamError?)
 }
 
-/// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
+/// A byte stream on a loop: TCP or a Unix socket, with or without TLS. It sends its output at the end of the iteration.
+/// `write`, `flush` and `connect` report no failure; the loop later calls `streamClosed`.
 ///
-/// The stream collects the output of an iteration and sends it at the end of the iteration. Under TLS it needs one
-/// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush` and
-/// `connect` return, and the loop later calls `streamClosed`.
-///
-/// The loop keeps a stream alive while it watches the stream's socket. The stream holds its handler weakly: the owner
-/// must keep the handler alive, and close the stream at the end. If the handler was released, the stream closes itself
-/// instead of calling the handler.
+/// The loop keeps a stream alive while it watches the stream's socket, so the owner must close the stream at the end.
+/// The stream holds its handler weakly, and closes itself instead of calling a handler that was released.
 public final class Stream {
     /// If more output than this waits, a caller should stop writing until `streamHasRoom`.
     public static let highWaterBytes = 512 * 1024
@@ -46,8 +41,10 @@ public final class Stream {
     public static let peerEndTimeoutMilliseconds: Int64 = 5_000
 
     enum Phase {
-        /// The first phase. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted connection,
-        /// `failing` or `closed`.
+        /// The first phase. Next:
+        /// - `connecting` after `connect`
+        /// - `accepted` or `handshaking` if the connection was accepted
+        /// - `failing` or `closed`
         case idle
         /// The TCP or Unix connection is being set up. Next: `handshaking`, `open`, `failing` or `closed`.
         case connecting
@@ -75,11 +72,12 @@ public final class Stream {
     var serverName: String?
 
     var output = OutputBuffer()
-    /// How many bytes of the output the socket or TLS has taken since the stream was created. A peer cannot have
-    /// received more. (Under TLS, a record that was sent only in part does not count, because no peer can decrypt it.)
+    /// How many bytes of the output the socket or TLS has taken since the stream was created. The peer has received at
+    /// most these. (Under TLS, a record that was sent only in part does not count: no peer can decrypt it.)
     public internal(set) var takenOutputBytes: Int64 = 0
-    /// The maximum number of bytes in the next write to TLS. After a blocked write, the next write must offer the same
-    /// bytes and no more: otherwise OpenSSL could send the blocked record without reporting its bytes as taken.
+    /// The maximum number of bytes in the next write to TLS. After a blocked write, it is the size of that write,
+    /// because OpenSSL must get the same bytes again. With more bytes, it could send the blocked record without
+    /// reporting its bytes as taken.
     var nextRecordBytesMax = Stream.tlsRecordBytesMax
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
@@ -102,8 +100,8 @@ public final class Stream {
     var deadlineTimer = TimerIdentifier.none
     var readContinuationTimer = TimerIdentifier.none
 
-    /// The remote address. Nil before `connect`. Also nil if the client of an accepted connection has no address, as on
-    /// a Unix socket, or had already disconnected.
+    /// The remote address. Nil before `connect`, and if the client of an accepted connection has no address, as on a
+    /// Unix socket, or had already disconnected.
     public internal(set) var peer: SocketAddress?
     /// The application protocol that ALPN agreed on; nil before the handshake is complete, or without ALPN.
     public internal(set) var negotiatedProtocol: String?
@@ -143,13 +141,13 @@ public final class Stream {
     /// Bytes that were written to the stream and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Bytes that were written to the stream and that the peer's system has not acknowledged. These are
-    /// `pendingOutputBytes` and the bytes in the kernel's buffer, perhaps megabytes. Each use of this property makes a
-    /// system call. Under TLS the number is too high, because the kernel also counts what TLS adds.
+    /// Bytes that were written to the stream and that the peer's system has not acknowledged: `pendingOutputBytes`, and
+    /// the bytes in the kernel's buffer, perhaps megabytes. Under TLS the number is too high, because it includes what
+    /// TLS adds. Each use makes a system call.
     public var unacknowledgedOutputBytes: Int { output.count + transport.unacknowledgedBytes }
 
-    /// Ends the stream now. An open stream under TLS first sends close_notify. Discards the waiting output. The handler
-    /// does not get `streamClosed`. The method may be called in any callback; a second call does nothing.
+    /// Ends the stream now and discards the waiting output. An open stream under TLS first sends close_notify. The
+    /// handler does not get `streamClosed`. May be called in any callback; a second call does nothing.
     public func close() {
         switch phase {
         case .closed:
@@ -183,11 +181,11 @@ public final class Stream {
         handler?.streamClosed(self, error: reportedError)
     }
 
-    /// Marks the stream as failed and discards the waiting output. Does nothing if the stream has already failed or is
-    /// closed. The handler gets `streamClosed` only at the end of the iteration, because the caller may be the handler
-    /// itself.
+    /// Marks the stream as failed and discards the waiting output. The handler gets `streamClosed` only at the end of
+    /// the iteration, because the caller may be the handler itself. Does nothing if the stream has already failed or is
+    /// closed.
     ///
-    /// - Parameter hasUnreadInput: true: before `streamClosed`, the handler gets the input that the socket still has.
+    /// - Parameter hasUnreadInput: whether the handler first gets the input that the socket still has.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch phase {
         case .closed, .failing:

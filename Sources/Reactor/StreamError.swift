@@ -5,7 +5,8 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case connectFailed(Int32)
         /// The connection, or TLS if it is used, was not established within the time limit.
         case connectTimeout
-        /// The TLS handshake failed, or ended without an application protocol although this side names some (ALPN).
+        /// The TLS handshake failed, or the two sides agreed on no application protocol although this side has a list
+        /// of them (ALPN).
         case handshakeFailed
         /// The peer's certificate was refused, for example because it is not trusted, is out of date, or is for another
         /// name.

@@ -1,7 +1,6 @@
 import COpenSSL
 import Glibc
 
-/// The TLS versions that are supported.
 public enum TLSVersion: Sendable {
     case tls12
     case tls13
@@ -14,14 +13,11 @@ public enum TLSVersion: Sendable {
     }
 }
 
-/// The settings that the TLS connections of a client or server share: trust, certificate and application protocols.
+/// The settings that the TLS connections of a client or server share: trusted authorities, certificate, application
+/// protocols. A context does not change after its creation, so loops on several threads may share it.
 ///
-/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; no setting
-/// turns this off. If the context has application protocols and the two sides agree on none of them, the handshake
-/// fails.
-///
-/// A context does not change after its creation, so loops on several threads may share it. OpenSSL counts
-/// references to the context atomically, and OpenSSL's state of each connection belongs to one stream.
+/// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name. If the context has
+/// application protocols and the two sides agree on none of them, the handshake fails.
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
@@ -106,8 +102,7 @@ public final class TLSContext: @unchecked Sendable {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.openSSLNumber) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, versionMax.openSSLNumber) == 1
         else { throw TLSError(code: .openSSLFailed, subject: "SSL_CTX_set_min_proto_version") }
-        // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before it is
-        // written.
+        // A write may take only a part of the bytes. `OutputBuffer` may move the other bytes before the next write.
         _ = COpenSSL_SSL_CTX_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)

@@ -6,12 +6,12 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The file of certificate authorities cannot be read or has no certificate, or the system's authorities cannot
         /// be used.
         case authoritiesUnusable
-        /// The certificate chain cannot be read, or OpenSSL refuses it.
+        /// The certificate chain (PEM) cannot be read, or OpenSSL refuses it.
         case certificateUnusable
         /// The private key cannot be read or does not belong to the certificate.
         case privateKeyUnusable
-        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301), and the whole
-        /// list at most 65,535.
+        /// The list of application protocols is not valid: a name does not have 1 to 255 bytes (RFC 7301), or all names
+        /// with their lengths have more than 65,535 bytes.
         case applicationProtocolsInvalid
         /// The name of the server, or of a certificate's host, is missing or invalid.
         case serverNameInvalid
@@ -32,8 +32,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Creates an error. Its `reason` is the subject and OpenSSL's reasons, which this call removes from the error
-    /// queue of the thread.
+    /// Creates an error whose `reason` names the subject and OpenSSL's reasons. Removes these reasons from OpenSSL's
+    /// error queue of the thread.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }

@@ -12,7 +12,7 @@ public struct TimerIdentifier: Sendable, Hashable {
 /// A binary heap has a small entry for each timer. A table of slots has the timers' other values. A slot knows the
 /// position of its timer's entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
-    /// The maximum number of timers. A caller that reaches the limit schedules timers without bound, which is a defect.
+    /// The maximum number of timers. Only a defect reaches it: a caller that schedules timers without bound.
     static let timersMax = 1 << 22
 
     private struct Entry {

@@ -9,7 +9,7 @@ enum TransferResult {
     case blockedUntilWritable
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case endOfStream
-    /// `Transport.takeFailure()` returns the reason.
+    /// The operation failed: `Transport.takeFailure()` returns the reason.
     case failed
 }
 
@@ -151,9 +151,8 @@ struct Transport: ~Copyable {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// Returns the error of a handshake that ended with `.failed`. Call this function once, before the thread uses
-    /// OpenSSL again: all connections of the thread share OpenSSL's queue of errors, and this function empties the
-    /// queue.
+    /// Returns the error of a handshake that ended with `.failed`. Call this once, before the thread uses OpenSSL
+    /// again: it empties OpenSSL's queue of errors, which all connections of the thread share.
     func takeHandshakeFailure() -> StreamError {
         if let tlsConnection {
             let verification = SSL_get_verify_result(tlsConnection)
@@ -168,8 +167,8 @@ struct Transport: ~Copyable {
     }
 
     /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.endOfStream`. Call
-    /// this function once after such a transfer, before the thread uses OpenSSL again: all connections of the thread
-    /// share OpenSSL's queue of errors, and this function empties the queue.
+    /// this once, before the thread uses OpenSSL again: it empties OpenSSL's queue of errors, which all connections of
+    /// the thread share.
     func takeFailure() -> StreamError {
         if failureSSLCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

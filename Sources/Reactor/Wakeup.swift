@@ -36,9 +36,8 @@ public final class Wakeup: Sendable {
     public func reset() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
-        // Set `isSignalled` to false only after the read. If another thread calls `signal` between the read and this
-        // line, `signal` makes no system call. But no work is lost: that thread has already published its work, and the
-        // loop's thread takes the work after this method.
+        // Set `isSignalled` to false only after the read. A thread that calls `signal` before this line makes no system
+        // call. No work is lost: that thread has already published its work, and the loop takes it after this method.
         _ = isSignalled.exchange(false, ordering: .acquiringAndReleasing)
     }
 }

@@ -2,21 +2,17 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The system's wall clock (CLOCK_REALTIME), or a corrected clock. The threads of a process can share one object, so
-/// that all of them have the same time even if the system's clock is wrong.
+/// The system's wall clock (CLOCK_REALTIME), or a corrected clock that the threads of a process share. The corrected
+/// clock is CLOCK_BOOTTIME with an offset, so it stays right when an operator or NTP sets the system's clock.
 ///
-/// The corrected clock is CLOCK_BOOTTIME with an offset. So it stays right when an operator or NTP sets the system's
-/// clock.
-///
-/// Times in log lines and on /statusz are those of the system's clock, because operators compare them with the times of
-/// other programs.
+/// Log lines and /statusz have the system's time, because operators compare it with the times of other programs.
 public final class WallClock: Sendable {
     /// What is added to CLOCK_BOOTTIME, in ms; `.min`: there is no correction.
     private let bootOffset = Atomic<Int64>(.min)
 
     public init() {}
 
-    /// What is added to CLOCK_BOOTTIME; nil if this is the system's clock. Any thread may set it.
+    /// What is added to CLOCK_BOOTTIME, in ms; nil if there is no correction. Any thread may set it.
     public var bootOffsetMilliseconds: Int64? {
         get {
             let offset = bootOffset.load(ordering: .relaxed)
@@ -25,13 +21,13 @@ public final class WallClock: Sendable {
         set { bootOffset.store(newValue ?? .min, ordering: .relaxed) }
     }
 
-    /// UNIX milliseconds, read now.
+    /// The wall time in ms, read now.
     public var wallMilliseconds: Int64 {
         let offset = bootOffset.load(ordering: .relaxed)
         return offset == .min ? Self.systemMilliseconds : Self.bootMilliseconds + offset
     }
 
-    /// The system's clock without a correction: UNIX milliseconds, read now.
+    /// The wall time of the system's clock in ms, without a correction, read now.
     public static var systemMilliseconds: Int64 { readMilliseconds(CLOCK_REALTIME) }
 
     /// CLOCK_BOOTTIME in ms, read now. Nobody can set this clock, and it also counts while the machine sleeps.

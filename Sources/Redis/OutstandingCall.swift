@@ -16,17 +16,17 @@ enum ReplyTiming {
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// In a cluster, identifies the key of a session's call (``KeyHashSlot/fingerprint``), because an ASK redirects the
-    /// next call with the same key. Has no meaning for the connection's own commands.
+    /// Identifies the key of a session's call in a cluster (``KeyHashSlot/fingerprint``), so that an ASK can redirect
+    /// the next call with the same key. Has no meaning for the connection's own commands.
     var keyFingerprint: UInt64
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: OutstandingCallKind
-    /// The number of calls in the command; only the command's first call has it. The others have 0, and so has a call
-    /// that is not written yet.
+    /// How many calls the command has, if this call is its first. 0 for its other calls, and for a call that is not
+    /// written yet.
     var commandCallCount: UInt8
-    /// Whether the connection had already loaded the scripts again when this call was issued. If the server lacks the
-    /// script even for such a call, the connection ends.
+    /// Whether the connection had already loaded the scripts a second time when this call was issued. If the server
+    /// lacks the script even so, the connection ends.
     var followsScriptReload: Bool
     /// Whether the reply stays unread until the server has replied to WAIT (``ReplyTiming/afterWaitCommand``).
     var awaitsReplicas: Bool

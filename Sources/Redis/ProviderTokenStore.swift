@@ -1,8 +1,8 @@
 /// Shares APNs' provider tokens among all workers. Redis keeps a token's text until the text expires, and gives a lease
 /// to the one worker that signs the next token. Used only outside the lanes. Not thread-safe.
 ///
-/// Each call blocks its thread until the reply arrives. The call fails if Redis is silent or slow, or if the task is
-/// cancelled (``PrimaryConnections``). A failed call is not repeated; the caller tries again at its next check.
+/// Each call blocks its thread until the reply arrives. It fails, and is not repeated, if Redis is silent or slow, or
+/// if the task is cancelled (``PrimaryConnections``).
 public final class ProviderTokenStore {
     /// A token's text, and how long Redis still keeps it. All workers see the same remaining time, even if their clocks
     /// differ.
@@ -26,9 +26,9 @@ public final class ProviderTokenStore {
     /// Reads the text under this name; nil if there is none.
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
-        // Another worker may replace the text between GET and PTTL. In this order, this worker then has the old text
-        // with the new remaining time, and reads the new text at its next check. If PTTL came first, it would have the
-        // new text with the old, short remaining time, and would replace the new text too early.
+        // Read the remaining time after the text. If another worker replaces the text in between, this worker has the
+        // old text with the new time, and reads the new text at its next check. In the other order, it would have the
+        // new text with the old, short time, and would replace it too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil

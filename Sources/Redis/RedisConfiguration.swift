@@ -29,15 +29,15 @@ public struct RedisConfiguration: Sendable {
     ///
     /// On a `CommandConnection` (look-ups, and code outside the lanes), the time begins again with each complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must acknowledge a call's writes before the caller (the ``RedisSession``) gets the call's
-    /// reply; 0 for none. Applies only to calls that the session has added with `needsReplicas`
-    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``). If replicas are missing for 10 seconds, calls no
-    /// longer wait for them (``ReplicaWatch``).
+    /// How many replicas must acknowledge a call's writes before the session gets the reply; 0 for none. Applies only
+    /// to calls that were added with `needsReplicas`. If replicas are missing for 10 s, calls no longer wait for them
+    /// (``ReplicaWatch``).
     ///
-    /// If the primary has more replicas than this number, an acknowledged write can still be lost: a replica that lacks
-    /// the write may become the next primary.
+    /// If the primary has more replicas than this, an acknowledged write can still be lost: a replica without the write
+    /// may become the next primary.
     public var requiredReplicaCount = 0
-    /// The maximum number of calls to one server that may wait for their reply.
+    /// How long the connection to a server without hash slots stays open after the last ASK that named this server.
+    /// More ASKs may follow while a hash slot moves to the server.
     public var outstandingCallsMax = 4_096
     /// While a hash slot moves to another server, ASK redirects calls to that server. As long as the server has no hash
     /// slots yet, the connection to it stays open for this time after the last ASK, because more such calls may follow.

@@ -56,8 +56,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Continue if the server refuses these commands. CLIENT SETNAME only helps people who read CLIENT LIST.
-            // After a refused ASKING, the server replies MOVED to the call that follows.
+            // Continue if the server refuses one of these commands. CLIENT SETNAME only helps people who read CLIENT
+            // LIST. Without ASKING, the server replies MOVED to the next call, and the cluster follows that.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)
@@ -107,8 +107,8 @@ extension RedisConnection {
         }
     }
 
-    /// Writes one of the connection's own commands. The session first writes the calls that it has collected: they are
-    /// already in `outstandingCalls`, and replies must come in the order of this queue.
+    /// Writes one of the connection's own commands. First lets the session write the calls that it has collected: they
+    /// are already in `outstandingCalls`, whose order is that of the replies.
     private func writeCommand(_ kind: OutstandingCallKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

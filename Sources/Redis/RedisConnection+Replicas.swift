@@ -1,23 +1,20 @@
 import Reactor
 
-/// Leaves the reply to a call unread until enough replicas have acknowledged the call's writes.
+/// Leaves the reply to a call unread until enough replicas have acknowledged the call's writes. The command WAIT shows
+/// this: the server replies to it when enough replicas have all earlier writes of the connection, or after a timeout.
 ///
-/// With the command WAIT, the connection learns how many replicas have acknowledged. The server replies to WAIT when
-/// enough replicas have acknowledged all earlier writes of the connection, or when the timeout of WAIT has passed.
-/// These are the steps for a call that needs replicas (``appendCall(isWritten:needsReplicas:)``):
-/// 1. The connection writes WAIT after all calls of the iteration. If an earlier WAIT has no reply yet, the connection
-///    first waits for that reply.
-/// 2. The reply to the call arrives. This reply and all later ones stay unread. So the session gets all replies in
-///    order, and nothing is copied.
+/// 1. At the end of the iteration, the connection writes WAIT after all calls. If an earlier WAIT has no reply yet, the
+///    connection first waits for that reply.
+/// 2. The reply to a call that needs replicas arrives. This reply and all later ones stay unread, so that the session
+///    gets all replies in order.
 /// 3. The reply to WAIT arrives. Now the connection reads the reply to the call. If too few replicas have acknowledged,
 ///    the call fails.
 ///
-/// Few replies stay unread, because the server replies to nothing that follows a WAIT until it has replied to the WAIT.
-/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, but the connection still
-/// sends a WAIT from time to time, to learn whether the replicas are back.
+/// If replicas are missing for 10 s, ``ReplicaWatch`` gives up: no reply stays unread, but a WAIT is still sent from
+/// time to time, to learn whether the replicas are back.
 extension RedisConnection {
-    /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. A call may have
-    /// to wait for two timeouts before its deadline: of the WAIT that is under way, and of the next one.
+    /// The timeout of WAIT is the reply deadline divided by this number, by default 2 s / 10 = 200 ms. Before its
+    /// deadline, a call may have to wait for two timeouts: of the WAIT that is under way, and of the next one.
     private static let waitCommandTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
@@ -52,15 +49,14 @@ extension RedisConnection {
     }
 
     /// Returns whether the next reply must stay unread: its call needs replicas, and the reply to WAIT has not arrived.
-    /// If the reply to WAIT has arrived, sets `hasEnoughReplicas` from it.
+    /// If the reply to WAIT has arrived, notes its result in `hasEnoughReplicas`.
     func findOutIfNextReplyIsWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, outstandingCalls.oldest?.awaitsReplicas == true, hasEnoughReplicas == nil else {
             return false
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // The count 0 means that this call is not written yet. The WAIT that the oldest call needs will be written
-            // after this call, so it has no reply yet.
+            // A call with the count 0 is not written yet. WAIT is written after it, so WAIT has no reply yet either.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findEndOfUnreadReply(at: waitReplySearch.offset)
             else {

@@ -1,8 +1,7 @@
 import Reactor
 
-/// Tells a connection where its server is. In a cluster, the delegate is the ``Cluster``; with Sentinels, it is the
-/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors that show that keys may be on other
-/// servers.
+/// Tells a connection where its server is. With Sentinels, the delegate is the ``SentinelLocator``; in a cluster, it is
+/// the ``Cluster``, which also acts on lost connections and on errors that show that keys may be on other servers.
 protocol ConnectionDelegate: AnyObject {
     /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)`
     /// or `disconnect(_:)`, now or later.
@@ -10,8 +9,8 @@ protocol ConnectionDelegate: AnyObject {
     func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
-    /// The server replied to a command with an error. If the command is a call of the session, the session gets the
-    /// error after this method returns. Not called if the command has several calls.
+    /// The server replied to a command with an error. Not called if the command has several calls. If the command is a
+    /// call of the session, the session gets the error after this method returns.
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
@@ -25,8 +24,8 @@ public final class RedisConnection {
     enum Phase {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The connection looks for the server, at each attempt to connect: it asks the delegate, if there is one, and
-        /// then looks up the addresses of a host name. Next: `connecting`, `pausing` or `closed`.
+        /// The connection finds the server: it asks the delegate, if there is one, and then looks up the addresses of a
+        /// host name. Each attempt to connect begins here. Next: `connecting`, `pausing` or `closed`.
         case resolving
         /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or `closed`.
         case connecting
@@ -46,9 +45,8 @@ public final class RedisConnection {
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls. A
     /// handshake sends fewer.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait at its deadline if data from the server has just arrived, because the
-    /// call's reply may come next. The wait can be extended several times, until the call has waited for twice the
-    /// reply deadline.
+    /// How much longer the oldest call may wait at its deadline if data has just arrived, because its reply may come
+    /// next. Repeated until the call has waited for twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -67,8 +65,8 @@ public final class RedisConnection {
     var outstandingCalls: CallQueue<OutstandingCall>
     var isIterationEndScheduled = false
     public let scriptCallPrefixes: ScriptCallPrefixes
-    /// How many of the session's scripts the server has loaded so far. The replies to SCRIPT LOAD come in the order of
-    /// the scripts.
+    /// How many of the session's scripts the server has loaded so far. The next reply to SCRIPT LOAD is about the
+    /// script with this index.
     var loadedScriptCount = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
@@ -91,8 +89,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether enough replicas have acknowledged: the content of the reply to WAIT, which is known before the replies
-    /// in front of it are read. Nil until the reply to WAIT has arrived, and again after the connection has handled it.
+    /// Whether enough replicas have acknowledged, by the reply to WAIT. This reply is looked at before the replies in
+    /// front of it are read. Nil until it has arrived, and again after the connection has handled it.
     var hasEnoughReplicas: Bool?
 
     /// Makes a connection; ``connect()`` opens it.
@@ -208,7 +206,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // A delegate may have chosen one of several servers, so the logged error names this connection's server.
+        // The delegate may have chosen one of several servers, so the reported error names this connection's server.
         let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         delegate?.connectionWasLost(self)
         guard phase != .closed else { return }
@@ -274,15 +272,14 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Adds one call to those that wait for a reply. Call this method only if ``obstacleToIssue`` is nil.
+    /// Adds one call to those that wait for a reply. Call this only if ``obstacleToIssue`` is nil.
     ///
     /// - Parameters:
-    ///   - isWritten: true if the session has already written the call, as a command of its own. If false, the session
+    ///   - isWritten: whether the session has already written the call, as a command of its own. If false, the session
     ///     writes it later (``write(callCount:bytesMax:_:)``), at the latest in ``RedisSession/flush(on:)``.
     ///   - needsReplicas: whether the session gets the reply only after ``RedisConfiguration/requiredReplicaCount``
     ///     replicas have acknowledged. If too few do, all calls of the command fail with
-    ///     ``RedisError/Code/replicasMissing``. Once ``ReplicaWatch`` has given up, the reply does not wait for
-    ///     replicas. True is only allowed if ``acceptsCallsThatNeedReplicas`` is true.
+    ///     ``RedisError/Code/replicasMissing``. True is only allowed if ``acceptsCallsThatNeedReplicas`` is true.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleIterationEnd()
         appendOutstandingCall(
@@ -309,8 +306,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: how many calls the command has. They were added last (``appendCall(isWritten:needsReplicas:)``).
-    ///     0 if the session adds the command's only call afterwards.
+    ///   - callCount: how many calls the command has; the session has already added them
+    ///     (``appendCall(isWritten:needsReplicas:)``). 0 for a single call that the session adds afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -339,9 +336,9 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. The loop calls iteration-end handlers in
-    /// the order of their registration. So if this method is called before the iteration's first output,
-    /// ``iterationEnded()`` runs before the stream sends, and one write to the socket sends everything.
+    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. If this method is called before the
+    /// iteration's first output, ``iterationEnded()`` runs before the stream sends, and one write to the socket sends
+    /// everything.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true

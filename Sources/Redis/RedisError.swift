@@ -38,8 +38,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The server belongs to a cluster, but the configuration does not say so. Usually INFO shows this during the
         /// handshake. If not, the error comes later, with a command whose calls have keys in different hash slots.
         case clusterEnabled
-        /// The value under the key is not one that the scripts write. Only after this error is it certain that the same
-        /// call fails again, so only this error ends the call (R23).
+        /// The value under the key is not one that the scripts write. This is the only error after which the same call
+        /// certainly fails again, so only this error ends the call (R23).
         case foreignValue
         /// The server's release is too old for the scripts.
         case serverTooOld
@@ -47,7 +47,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// as `wrongPassword`.
         case unknown
 
-        // Events of the connection.
+        // Errors that the connection itself finds.
 
         /// The server was not found: its name has no address, or a Sentinel does not know the primary.
         case resolve
@@ -72,8 +72,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later (R23): true for all codes except ``Code/foreignValue``. The server may
-    /// have performed the call already. Every store call except a refund can be repeated safely (R15), and the core
-    /// never repeats a refund.
+    /// have performed the call already. Store calls can be repeated safely (R15), except a refund, which the core never
+    /// repeats.
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether this error may concern only some calls, while other calls to the same server succeed. The error does not
@@ -109,9 +109,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word, by a word after a colon, or by a known phrase. If a Redis command
-    /// in a script fails, Redis 5 and 6 put the command's error after a colon in the script's error:
-    /// `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`.
+    /// Classifies an error reply by its first word, by a word after a colon, or by a known phrase. After a colon, Redis
+    /// 5 and 6 have the error of a command that failed in a script, as in `ERR Error running script (call to f_…):
+    /// @user_script:1: -OOM command not allowed`.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -147,8 +147,8 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// The beginning of a server's error. Ends before the call's arguments, which some errors repeat: ``reason`` must
-    /// not contain them.
+    /// The beginning of a server's error, in printable ASCII. Ends before the call's arguments, which some errors
+    /// repeat, because ``reason`` must not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printableText = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printableText, as: UTF8.self)

@@ -2,8 +2,8 @@
 public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// No connection can take the call now. Issue the call again after `redisReady`; in a cluster, also after a pause,
-    /// because no `redisReady` follows if an ASK redirects the call to a server without room.
+    /// No connection can take the call now. Issue it again after `redisReady`. In a cluster, also try again after a
+    /// pause: if an ASK redirects the call to a server without room, no `redisReady` follows.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
@@ -16,9 +16,8 @@ public enum IssueResult: Sendable {
 /// A condition of the server that an operator should fix, although work continues. A log line `redis-warning` describes
 /// it in words.
 public enum RedisWarning: Sendable, Equatable {
-    /// The server may evict keys when memory is short, and then pushes may be repeated. Its `maxmemory-policy` is not
-    /// `noeviction`. Every other policy may evict the keys of activities, devices and audiences, because these keys
-    /// expire.
+    /// The server's `maxmemory-policy` is not `noeviction`. When memory is short, the server may evict the keys of
+    /// activities, devices and audiences, and then pushes may be repeated.
     case mayEvictKeys(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
@@ -44,9 +43,9 @@ extension RedisWarning: CustomStringConvertible {
 
 /// Whether enough replicas acknowledge writes. Reported only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
 public enum RedisReplicaStatus: Sendable, Equatable {
-    /// Too few replicas acknowledged in time: only `acknowledgedCount`. Calls that need replicas must wait. If the
-    /// replicas are missing for 10 s, the connection gives up waiting for them: `isGivenUp` is true, and these calls
-    /// get their replies without an acknowledgement (``ReplicaWatch``).
+    /// Too few replicas acknowledged in time: only `acknowledgedCount`. Calls that need replicas must wait while
+    /// `isGivenUp` is false. It becomes true after 10 s: these calls then get their replies without an acknowledgement
+    /// (``ReplicaWatch``).
     ///
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledgedCount: Int, isGivenUp: Bool, RedisError?)
@@ -65,7 +64,7 @@ public protocol RedisHandler: AnyObject {
     /// first.
     func redisDisconnected(_ reason: RedisError)
     func redisWarned(_ warning: RedisWarning)
-    /// Called after each WAIT that too few replicas acknowledged, and once when enough replicas acknowledge again.
+    /// Called after each reply to WAIT that shows too few replicas, and once when enough replicas acknowledge again.
     func redisReportedReplicas(_ replicas: RedisReplicaStatus)
     /// A reply to `callCount` calls arrived. The session gets the results after this method returns. The round trip is
     /// inexact, because the loop normally reads its clock only once an iteration.

@@ -1,5 +1,5 @@
-/// Knows the scripts of a connection, collects calls into one command, and interprets the replies. So the connection
-/// itself knows nothing of activities. A connection has one session, and calls it on the connection's thread.
+/// Knows the scripts of a connection, collects calls into one command, and interprets the replies. A connection has one
+/// session, and calls it on the connection's thread.
 ///
 /// The session adds calls with ``RedisConnection/appendCall(isWritten:needsReplicas:)``. Each of them gets exactly one
 /// reply or failure, in the order of the calls.

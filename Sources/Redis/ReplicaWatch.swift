@@ -1,17 +1,17 @@
 /// Decides whether a call that needs replicas must wait for them, and when the connection sends the command WAIT. The
 /// reply to WAIT says how many replicas have all earlier writes of the connection.
 ///
-/// Until a server has replied to WAIT, it replies to nothing else on this connection. So WAIT is sent seldom while too
+/// While WAIT waits for replicas, the server replies to nothing else on this connection. So WAIT is sent seldom if too
 /// few replicas acknowledge.
 struct ReplicaWatch {
     enum Phase: Equatable {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
         /// stays unread until the next WAIT has its reply.
         case acknowledging
-        /// The last WAIT found too few replicas, so the connection refuses calls that need replicas. After a pause, it
-        /// accepts such calls until it has sent the next WAIT. This WAIT shows whether the replicas are back.
+        /// The last WAIT found too few replicas, so calls that need replicas are refused. After a pause of 1 s they are
+        /// accepted until the next WAIT is sent, which shows whether the replicas are back.
         case missing
-        /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
+        /// WAIT has found too few replicas for at least 10 s (``missingReplicasWaitMillisecondsMax``). Calls that need
         /// replicas are accepted again, but their replies no longer wait for an acknowledgement.
         case givenUp
     }
@@ -24,12 +24,11 @@ struct ReplicaWatch {
         case acknowledging
     }
 
-    /// How long calls wait for missing replicas. Then calls get their replies without an acknowledgement. Otherwise
-    /// waiting registrations would fill the lane and block its commands.
+    /// How long calls wait for missing replicas. Then they get their replies without an acknowledgement, because
+    /// waiting registrations would otherwise fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
-    /// The pause before the next WAIT. In the phase `missing` it is short, because calls that need replicas are refused
-    /// during the pause. In the phase `givenUp` it is long, because no call waits for replicas, and a WAIT only delays
-    /// replies.
+    /// The pauses before the next WAIT. In the phase `missing` the pause is short, because calls that need replicas are
+    /// refused meanwhile. In `givenUp` it is long, because no call waits for replicas, and a WAIT only delays replies.
     static let pauseWhileMissingMilliseconds: Int64 = 1_000
     static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
 
@@ -43,8 +42,8 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var nextWaitCommandAtMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued. In the phase `missing`, false while a WAIT is outstanding, and
-    /// during the pause after its reply. Otherwise true.
+    /// Whether a call that needs replicas may be issued. False only in the phase `missing`: while a WAIT is
+    /// outstanding, and during the pause after its reply.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         phase != .missing || (!isWaitCommandOutstanding && nowMilliseconds >= nextWaitCommandAtMilliseconds)
     }
@@ -60,8 +59,8 @@ struct ReplicaWatch {
         return .atOnce
     }
 
-    /// Notes that the connection sends WAIT now, if a call needs it and no WAIT is outstanding. A second outstanding
-    /// WAIT would block the connection for one more timeout.
+    /// Notes that the connection sends WAIT now, if a call needs it and no WAIT is outstanding. (A second one would
+    /// block the connection for one more timeout.)
     ///
     /// - Returns: whether the connection must write WAIT now, after all calls.
     mutating func beginWaitCommandIfNeeded() -> Bool {

@@ -24,11 +24,10 @@ public final class ReplyReader {
     /// The maximum length of a string in a reply, in bytes.
     public static let stringBytesMax = 128 * 1024
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
-    /// (the call's reply and a stored value), and one more for the server's clock.
+    /// (its reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes. The scripts limit the held commands in one
-    /// reply to ``stringBytesMax`` bytes together. For the rest, each call adds 512 bytes. A call whose held command
-    /// has no room in the reply is made again.
+    /// The maximum length of all strings of one reply together, in bytes: ``stringBytesMax`` for held commands, to
+    /// which the scripts limit them, and 512 for the rest of each call.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
@@ -51,10 +50,9 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). Two limits still apply to
-        // the buffer:
-        // - `next` refuses an incomplete reply that is too long.
-        // - There are never more complete replies than outstanding calls, and the number of these calls is limited.
+        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays limited:
+        // `next` refuses an incomplete reply that is too long, and there are never more complete replies than
+        // outstanding calls.
         self.parser.keepBuffer()
     }
 
@@ -77,8 +75,8 @@ public final class ReplyReader {
     func next() -> ReadResult {
         switch parser.next() {
         case .violation: return .violation
-        // hiredis reports a string only when it is complete. So refuse a string that is too long as soon as too many of
-        // its bytes have arrived. The 64 bytes are more than the lengths and line ends around a string need.
+        // hiredis reports a string only when it is complete. So refuse a string that is too long before that, when too
+        // many of its bytes have arrived. The lengths and line ends around a string need less than 64 bytes.
         case .incomplete(let unparsedByteCount):
             return unparsedByteCount > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:

@@ -1,11 +1,11 @@
-/// Timetables that all workers share. A timetable is a sorted set in Redis: each entry has a name, and the time at
-/// which it is due. A worker claims an entry that is due, and does its work. In a timetable of lifetimes, the name is
-/// an activity's key.
+/// Timetables that all workers share: sorted sets in Redis, whose entries have a name and the time at which they are
+/// due. A worker claims a due entry, and does its work. In a timetable of lifetimes, the name is an activity's key.
 ///
-/// Three hashes hold more data of the entries. The key of a hash is the timetable's key with `+`, `*` or `=` appended,
-/// and the names of its fields are the names of the entries. The field in `+` is the entry's text: a letter that the
-/// caller chooses, a time in UNIX milliseconds, and how often the entry was claimed. In a timetable of lifetimes, `*`
-/// may have the activity's newest start, and `=` its newest update (R34).
+/// Three hashes hold more data of the entries, in fields with the entries' names. Their keys are the timetable's key
+/// with one more character:
+/// - `+`: the entry's text: a letter that the caller chooses, a wall time in ms, and how often the entry was claimed
+/// - `*`: in a timetable of lifetimes, the activity's newest start, if its policy restarts activities (R34)
+/// - `=`: in a timetable of lifetimes, the newest update, also only then
 extension SharedHashes {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
@@ -55,7 +55,7 @@ extension SharedHashes {
     /// Reads the due entries of a timetable. Changes nothing.
     ///
     /// - Parameters:
-    ///   - rank: how many due entries to skip. Those that have been due for the longest time are skipped first.
+    ///   - rank: how many due entries to skip, beginning with those that have been due for the longest time.
     ///   - entriesMax: the maximum number of entries to return.
     public func readDueEntries(_ key: [UInt8], from rank: Int, entriesMax: Int) throws(RedisError) -> DueEntries {
         let (now, entryCount, flatPairs) = try callTimetableScript(
@@ -78,11 +78,11 @@ extension SharedHashes {
     }
 
     /// Claims those of the entries that are still due. A claim makes the entry due later; until then, no worker can
-    /// claim the entry again. The first claim lasts `firstClaimDurationMilliseconds`. Each further claim lasts twice as
-    /// long as the previous one, up to 32 times the first, because an outage may delay the work for hours.
+    /// claim it again. The first claim lasts `firstClaimDurationMilliseconds`. Each further claim lasts twice as long
+    /// as the previous one, up to 32 times the first, because an outage may delay the work for hours.
     ///
-    /// Does not claim a due entry, but removes it with its data, in two cases: the time in its text (hash `+`) is
-    /// longer ago than `ageMillisecondsMax`, or the text is missing or not valid.
+    /// A due entry is removed with its data, not claimed, if the time in its text (hash `+`) is longer ago than
+    /// `ageMillisecondsMax`, or if the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -136,8 +136,9 @@ extension SharedHashes {
     }
 
     /// Returns the keys of a timetable's three hashes, which a script gets as KEYS[2] to KEYS[4]. While a hash slot
-    /// moves to another server, some of its keys seem to be missing. Redis refuses a script call then (TRYAGAIN), but
-    /// checks only KEYS. If KEYS lacked these keys, the script would remove an entry whose text seems to be missing.
+    /// moves to another server, a key may seem to be missing. For keys in KEYS, Redis then refuses the script call
+    /// (TRYAGAIN). For other keys it would not, and the script would remove an entry whose text only seems to be
+    /// missing.
     private static func hashKeys(ofTimetable key: [UInt8]) -> [[UInt8]] { "+*=".utf8.map { key + [$0] } }
 
     private static let removeClaimScript = """

@@ -65,7 +65,7 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A call with this condition changes a hash only if `field` has the value `expectedValue`. The call then also sets
+    /// A condition for a change of a hash: `field` must have the value `expectedValue`. If it has, the call also sets
     /// `field` to `newValue`, unless `newValue` is nil.
     public struct FieldCondition {
         var field: [UInt8]
@@ -120,9 +120,8 @@ public final class SharedHashes {
         return redis.call('HDEL', KEYS[1], ARGV[1])
         """
 
-    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The commands
-    /// that set the fields and the expiry of a hash are sent together. So no hash stays forever if the process ends
-    /// before the reply.
+    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. Both commands
+    /// are sent together, so that no hash stays forever if the process ends before the reply.
     public func setFields(_ hashes: [(key: [UInt8], fields: HashFields)], timeToLiveMilliseconds: Int64)
         throws(RedisError)
     {
@@ -177,9 +176,9 @@ public final class SharedHashes {
         return reply
     }
 
-    /// Sends a command together with `INFO server`. Both replies come from one connection, so the information is about
-    /// the server that has replied. Exception: the command was redirected to another server of a cluster. If the user
-    /// may not call INFO, the information is empty.
+    /// Sends a command together with `INFO server`. The information is about the server that has replied to the
+    /// command, unless a cluster redirected the command to another server. If the user may not call INFO, the
+    /// information is empty.
     private func sendAndReadServer(_ key: [UInt8], _ command: [String], _ arguments: [[UInt8]] = [])
         throws(RedisError) -> (reply: RedisValue, server: ServerInformation)
     {

@@ -30,8 +30,8 @@ struct UnreadReplies {
             }
             var end = line.nextLineStart
             for _ in 0..<number {
-                // The scripts return only flat arrays, so do not look into an array within an array. `ReplyReader`
-                // later refuses such a reply.
+                // Do not look into an array within an array: the scripts return none, and `ReplyReader` later refuses
+                // the reply.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = findEndOfReply(at: end) else { return nil }

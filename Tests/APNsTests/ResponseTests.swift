@@ -239,7 +239,7 @@ import Testing
     func `The reason and the timestamp of a body are found`(text: String, reason: String, timestamp: Int64?) {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
-                let body = ResponseBody(bytes)
+                let body = ErrorContent(bytes)
                 #expect(String(decoding: body.reasonText, as: UTF8.self) == reason)
                 #expect(body.timestampMilliseconds == timestamp)
             }
@@ -260,7 +260,7 @@ import Testing
                 var bytes = Array(text.prefix(cut))
                 if let last = bytes.indices.last { bytes[last] = replacement }
                 bytes.withUnsafeBytes { bytes in
-                    let body = ResponseBody(bytes)
+                    let body = ErrorContent(bytes)
                     #expect(body.reasonText.count <= bytes.count)
                 }
             }

@@ -45,7 +45,7 @@ import Testing
             writer.writeArgument(letter: UInt8(ascii: "u"))
             writer.writeEmptyArgument()
             writer.writeArgument(number: 640)
-            writer.writeArgument(bucket)
+            writer.writeStartBudgetArgument(bucket)
             writer.writeTextArgument(.at(1_760_000_000, 42))
             writer.writeArgument(claim: 0x0001_2341_4243_4445)
             type.withUnsafeBytes { writer.writeArgument(attributesType: $0) }

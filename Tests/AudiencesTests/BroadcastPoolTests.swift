@@ -31,7 +31,7 @@ import Testing
     }
 
     private func accept(_ push: AudiencePush, in harness: RoundHarness) {
-        harness.core.pushResponseReceived(
+        harness.core.handlePushResponse(
             tag: push.tag,
             PushResult(
                 disposition: .accepted,
@@ -52,7 +52,7 @@ import Testing
         let devicePush = try #require(takePush(.devicePushes, in: harness))
         #expect(broadcast.isBroadcast && second == nil && !devicePush.isBroadcast)
         #expect(inFlightCounts(in: harness) == [1, 1, 2])
-        harness.core.pushNotSent(devicePush)
+        harness.core.putBackPush(devicePush)
         #expect(inFlightCounts(in: harness) == [0, 1, 1])
         accept(broadcast, in: harness)
         #expect(inFlightCounts(in: harness) == [0, 0, 0])
@@ -63,11 +63,11 @@ import Testing
     @Test func `A broadcast never goes to the pool for devices`() throws {
         let harness = try makeHarness()
         let broadcast = try #require(takePush(.broadcasts, in: harness))
-        harness.core.pushNotSent(broadcast)
+        harness.core.putBackPush(broadcast)
         #expect(inFlightCounts(in: harness) == [0, 0, 0])
         let devicePush = try #require(takePush(.devicePushes, in: harness))
         #expect(!devicePush.isBroadcast)
-        harness.core.pushNotSent(devicePush)
+        harness.core.putBackPush(devicePush)
         let next = try #require(takePush(.broadcasts, in: harness))
         #expect(next.isBroadcast)
     }
@@ -83,7 +83,7 @@ import Testing
         #expect(waitingCount(.broadcasts) == 1 && waitingCount(.everything) == 1 && waitingCount(.devicePushes) == 0)
         let broadcast = try #require(takePush(.broadcasts, in: harness))
         #expect(waitingCount(.broadcasts) == 0)
-        harness.core.pushNotSent(broadcast)
+        harness.core.putBackPush(broadcast)
         #expect(waitingCount(.broadcasts) == 1)
     }
 
@@ -95,7 +95,7 @@ import Testing
         #expect(order.trafficBeforeStarts(of: .everything, isProbing: true) == .everything)
         let broadcast = try #require(takePush(.everything, in: harness))
         #expect(broadcast.isBroadcast)
-        harness.core.pushNotSent(broadcast)
+        harness.core.putBackPush(broadcast)
 
         order.noteBroadcastResponse(isAccepted: false, mayRefuseOnlyBroadcasts: true)
         // A 503 shows nothing about broadcasts.

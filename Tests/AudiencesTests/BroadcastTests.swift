@@ -242,7 +242,7 @@ import Testing
         harness.appendCommand(2, channel: try makeChannel())
         harness.advanceClock(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
-        harness.core.channelProvided(
+        harness.core.handleProvidedChannel(
             appIndex: 0,
             audience: RoundHarness.digest,
             try makeChannel(Self.newIdentifier),
@@ -265,7 +265,7 @@ import Testing
         if isRefused {
             // After the refusal, the core waits for `replacementChannelWaitMillisecondsMax` again.
             harness.advanceClock(milliseconds: 10_000)
-            harness.core.channelRefused(
+            harness.core.handleRefusedChannel(
                 appIndex: 0,
                 audience: RoundHarness.digest,
                 environment: .production,
@@ -291,7 +291,7 @@ import Testing
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
         #expect(harness.send().map(\.member) == [Self.identifier])
-        harness.core.channelProvided(
+        harness.core.handleProvidedChannel(
             appIndex: 0,
             audience: RoundHarness.digest,
             try makeChannel(Self.newIdentifier),
@@ -376,7 +376,7 @@ import Testing
         harness.performPendingWork()
         let pool = PoolTarget(appIndex: 0, environment: .production)
         let offered = harness.core.takeNextPush(pool, pushesInFlightMax: 10, now: harness.moment)
-        harness.core.pushNotSent(try #require(offered))
+        harness.core.putBackPush(try #require(offered))
         let inFlight = harness.core.inFlightPushCount(of: pool)
         #expect(inFlight == 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [1])

@@ -20,13 +20,13 @@ import Testing
     /// Writes the channel to the audience's hash and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ harness: RoundHarness) {
         harness.store.setChannel(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
-        harness.core.channelProvided(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
+        harness.core.handleProvidedChannel(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
         harness.performPendingWork()
     }
 
     private func refuse(_ environment: APNsEnvironment, _ harness: RoundHarness) {
         harness.core
-            .channelRefused(
+            .handleRefusedChannel(
                 appIndex: 0,
                 audience: RoundHarness.digest,
                 environment: environment,
@@ -76,7 +76,7 @@ import Testing
     }
 
     private func noteEnd(_ harness: RoundHarness) {
-        harness.core.audienceEndNoted(appIndex: 0, audience: RoundHarness.digest, environment: .production)
+        harness.core.handleNotedAudienceEnd(appIndex: 0, audience: RoundHarness.digest, environment: .production)
         harness.performPendingWork()
     }
 
@@ -136,7 +136,7 @@ import Testing
         let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.core
-            .channelRefused(
+            .handleRefusedChannel(
                 appIndex: 0,
                 audience: RoundHarness.digest,
                 environment: .production,
@@ -245,7 +245,7 @@ import Testing
         harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds - 1)
         let otherAudience = RoundHarness.digest(of: "other")
         let channel = try makeChannel(environment)
-        harness.core.channelProvided(appIndex: 0, audience: otherAudience, channel, now: harness.moment)
+        harness.core.handleProvidedChannel(appIndex: 0, audience: otherAudience, channel, now: harness.moment)
         harness.advanceClock(milliseconds: 1)
     }
 

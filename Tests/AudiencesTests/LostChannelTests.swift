@@ -22,7 +22,7 @@ import Testing
 
     /// The keeper has looked for the channel.
     private func lookUp(isFound: Bool, _ harness: RoundHarness) {
-        harness.core.channelLookedUp(
+        harness.core.handleChannelLookup(
             appIndex: 0,
             audience: RoundHarness.digest,
             environment: .production,

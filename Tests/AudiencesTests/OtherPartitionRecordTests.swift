@@ -99,7 +99,7 @@ import Testing
         #expect(harness.core.committableOffset(reassignedPartition) == 0)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rewindBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(reassignedPartition, from: 0, now: harness.moment)
         harness.read(older, from: reassignedPartition)
         harness.read(newest, at: 1, from: reassignedPartition)
         let sent = harness.sendAndAcceptPushes()
@@ -122,7 +122,7 @@ import Testing
         #expect(harness.core.committableOffset(reassignedPartition) == 0)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rewindBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(reassignedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: reassignedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
     }
@@ -152,7 +152,7 @@ import Testing
         for _ in 0..<40 {
             harness.advanceClock(milliseconds: 1_000)
             if let rewind = harness.rewindRequest(addedPartition) {
-                harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
+                harness.core.handleRewind(addedPartition, from: rewind.offset, now: harness.moment)
                 if rewind.offset == 0 { harness.read(older, from: addedPartition) }
                 harness.read(newest, at: 1, from: addedPartition)
             }
@@ -181,7 +181,7 @@ import Testing
         #expect(harness.send().isEmpty && harness.isDrained(0))
         harness.core.release(partition: 0, now: harness.moment)
         let rewind = try #require(harness.rewindRequest(addedPartition))
-        harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: rewind.offset, now: harness.moment)
         harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [2])
     }
@@ -226,7 +226,7 @@ import Testing
             harness.log.append(unreadable)
             harness.readLog()
             if let rewind = harness.rewindRequest(addedPartition) {
-                harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
+                harness.core.handleRewind(addedPartition, from: rewind.offset, now: harness.moment)
                 harness.read(newest, from: addedPartition)
             }
             sent += harness.sendAndAcceptPushes().map(\.content)

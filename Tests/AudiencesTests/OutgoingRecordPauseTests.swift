@@ -18,7 +18,7 @@ import Testing
         let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         let outgoingRecord = try #require(firstOutgoingRecord)
         harness.core.removeNextOutgoingRecord(outgoingRecord)
-        harness.core.deliveryReportReceived(outgoingRecord, .failed, now: harness.moment)
+        harness.core.handleDeliveryReport(outgoingRecord, .failed, now: harness.moment)
         harness.nowMilliseconds += 250
         #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds)
         harness.core.advance(now: harness.moment)
@@ -41,7 +41,7 @@ import Testing
             refusalRecords.append(outgoingRecord)
         }
         let invalidation = try #require(refusalRecords.first { $0.kind == .invalidation })
-        harness.core.deliveryReportReceived(invalidation, .failed, now: harness.moment)
+        harness.core.handleDeliveryReport(invalidation, .failed, now: harness.moment)
 
         harness.handOver(2, .update)
         harness.core.endBatch(now: harness.moment)
@@ -83,7 +83,7 @@ import Testing
         #expect(takeOutgoingRecords(harness).map(\.kind) == [.memberResult, .invalidation])
 
         for fanoutRecord in fanoutRecords {
-            harness.core.deliveryReportReceived(fanoutRecord, .acknowledged, now: harness.moment)
+            harness.core.handleDeliveryReport(fanoutRecord, .acknowledged, now: harness.moment)
         }
         let otherFanoutRecords = takeOutgoingRecords(harness)
         #expect(fanoutRecords.count + otherFanoutRecords.count == 1_099)

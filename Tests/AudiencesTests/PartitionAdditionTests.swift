@@ -58,7 +58,7 @@ import Testing
         )
         let rewind = harness.rewindRequest(addedPartition)
         #expect(rewind == PartitionRewind(offset: 0, pauseMilliseconds: 0))
-        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(
@@ -79,7 +79,7 @@ import Testing
         harness.read(newest, from: addedPartition)
         #expect(!harness.beginRevoking())
         #expect(harness.core.passedOverCount(addedPartition) == 1)
-        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: addedPartition)
         harness.performPendingWork()
         #expect(
@@ -88,7 +88,7 @@ import Testing
         harness.respondToPushes()
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(
@@ -146,7 +146,7 @@ import Testing
         harness.performPendingWork()
         harness.read(newest, at: 1, from: addedPartition)
         #expect(harness.core.passedOverCount(addedPartition) == 2)
-        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: 0, now: harness.moment)
         harness.read(older, from: addedPartition)
         harness.read(newest, at: 1, from: addedPartition)
         let sent = harness.sendAndAcceptPushes()
@@ -211,7 +211,7 @@ import Testing
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
         #expect(harness.core.passedOverCount(reassignedPartition) == 1)
-        harness.core.rewindBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(reassignedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: reassignedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
         #expect(

@@ -49,7 +49,7 @@ import Testing
 
         // The added partition begins to be read again. The revocation of the first partition drops the second record.
         #expect(harness.rewindRequest(addedPartition) == PartitionRewind(offset: 0, pauseMilliseconds: 0))
-        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
+        harness.core.handleRewind(addedPartition, from: 0, now: harness.moment)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
         #expect(harness.core.passedOverCount(addedPartition) == 2)
@@ -113,12 +113,12 @@ import Testing
     @Test func `Deleted records beyond the ledger are not taken for ones that were passed over`() {
         let harness = harnessWithFullLedger()
         #expect(harness.rewindRequest(0) == PartitionRewind(offset: 65, pauseMilliseconds: 5_000))
-        harness.core.rewindBegan(0, from: 65, now: harness.moment)
+        harness.core.handleRewind(0, from: 65, now: harness.moment)
         harness.read(harness.log[65], at: 130, from: 0)
         #expect(harness.passedOverCount == 1 && harness.committableOffset == 1)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         harness.advanceClock(milliseconds: 5_000)
-        harness.core.rewindBegan(0, from: 1, now: harness.moment)
+        harness.core.handleRewind(0, from: 1, now: harness.moment)
         harness.read(harness.log[1], at: 1, from: 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [11])
         harness.read(harness.log[65], at: 130, from: 0)
@@ -131,7 +131,7 @@ import Testing
     @Test func `A full ledger does not keep its partition from being read again`() {
         let harness = harnessWithFullLedger()
         #expect(harness.rewindRequest(0) == PartitionRewind(offset: 65, pauseMilliseconds: 5_000))
-        harness.core.rewindBegan(0, from: 65, now: harness.moment)
+        harness.core.handleRewind(0, from: 65, now: harness.moment)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         harness.advanceClock(milliseconds: 5_000)
         harness.read(harness.log[65], at: 65, from: 0)

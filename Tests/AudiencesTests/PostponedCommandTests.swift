@@ -59,7 +59,7 @@ import Testing
             } else {
                 var reply = AudienceReply<[UInt8]>(.wait)
                 reply.waitMilliseconds = 1_000
-                reply.withBorrowedBytes { harness.core.storeReplied(tag: call.tag, $0, now: harness.moment) }
+                reply.withBorrowedBytes { harness.core.handleStoreReply(tag: call.tag, $0, now: harness.moment) }
             }
             if isReplyFirst { handOverLater() }
             break

@@ -48,13 +48,13 @@ import Testing
         #expect(outgoingRecords.map(\.kind) == [.memberResult, .invalidation])
         for outgoingRecord in outgoingRecords {
             #expect(takeRemovals(in: harness).isEmpty && takeRetirement(in: harness) == nil)
-            harness.core.deliveryReportReceived(outgoingRecord, .acknowledged, now: harness.moment)
+            harness.core.handleDeliveryReport(outgoingRecord, .acknowledged, now: harness.moment)
         }
         let removals = takeRemovals(in: harness)
         #expect(removals.count == 1)
         let retirementTag = try #require(takeRetirement(in: harness))
 
-        harness.core.activityStoreReplied(tag: retirementTag, now: harness.moment)
+        harness.core.handleActivityStoreReply(tag: retirementTag, now: harness.moment)
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.result(of: 1) == nil, "The member still leaves.")
         for removal in removals { harness.reply(to: removal) }
@@ -71,7 +71,7 @@ import Testing
         #expect(firstWorker.send().count == 1)
         firstWorker.respondToPushes(.tokenDead, performsWork: false)
         let outgoingRecord = try #require(takeOutgoingRecords(in: firstWorker).first)
-        firstWorker.core.deliveryReportReceived(outgoingRecord, .acknowledged, now: firstWorker.moment)
+        firstWorker.core.handleDeliveryReport(outgoingRecord, .acknowledged, now: firstWorker.moment)
         for removal in takeRemovals(in: firstWorker) { firstWorker.reply(to: removal) }
 
         let secondWorker = RoundHarness(store: firstWorker.store, seed: 2)
@@ -155,7 +155,7 @@ import Testing
     /// APNs says that the token of the newest push has been dead since this time.
     private func refuseLastPush(in harness: RoundHarness, diedAtMilliseconds: Int64) throws {
         let push = try #require(harness.pushesInFlight.last?.push)
-        harness.core.pushResponseReceived(
+        harness.core.handlePushResponse(
             tag: push.tag,
             PushResult(
                 disposition: .tokenDead,

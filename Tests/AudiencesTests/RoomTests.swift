@@ -15,8 +15,8 @@ import Testing
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(MemberOutcomeCounts().counts.count == MemberOutcome.allCases.count)
-        #expect(AppWork().memberOutcomeCounts.count == MemberOutcome.allCases.count)
-        #expect(AppWork().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
+        #expect(CountsByMemberOutcome(repeating: 0).count == MemberOutcome.allCases.count)
+        #expect(CountsByMembershipChangeKind(repeating: 0).count == MembershipChangeKind.allCases.count)
     }
 
     /// A full table of fan-out records needs full tables of rounds and channels beside it. The memory budget of a

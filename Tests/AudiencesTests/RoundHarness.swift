@@ -219,7 +219,7 @@ final class RoundHarness {
     /// Reads the partition again, but only from `offset` on, because Kafka has deleted the older records.
     func rewindAfterDeletion(from offset: Int) {
         guard let rewind = core.rewindRequest(partitionIndex, now: moment) else { return }
-        core.rewindBegan(partitionIndex, from: rewind.offset, now: moment)
+        core.handleRewind(partitionIndex, from: rewind.offset, now: moment)
         nextOffset = offset
         readLog()
     }
@@ -228,7 +228,7 @@ final class RoundHarness {
     /// at the offset that the core names.
     func readLog() {
         if let rewind = core.rewindRequest(partitionIndex, now: moment) {
-            core.rewindBegan(partitionIndex, from: rewind.offset, now: moment)
+            core.handleRewind(partitionIndex, from: rewind.offset, now: moment)
             rewinds.append(rewind)
             nextOffset = Int(rewind.offset)
             pausedUntilMilliseconds = nowMilliseconds + rewind.pauseMilliseconds
@@ -278,7 +278,7 @@ final class RoundHarness {
     func reply(to call: AudienceCall<[UInt8]>) -> AudienceVerdict {
         store.nowMilliseconds = nowMilliseconds
         let reply = store.perform(call)
-        reply.withBorrowedBytes { core.storeReplied(tag: call.tag, $0, now: moment) }
+        reply.withBorrowedBytes { core.handleStoreReply(tag: call.tag, $0, now: moment) }
         return reply.verdict
     }
 
@@ -308,7 +308,7 @@ final class RoundHarness {
             producedRecords.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.fanoutInstruction { instructions.append(instruction) }
             core.removeNextOutgoingRecord(outgoingRecord)
-            core.deliveryReportReceived(outgoingRecord, .acknowledged, now: moment)
+            core.handleDeliveryReport(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true
         }
         return hadRecord
@@ -370,7 +370,7 @@ final class RoundHarness {
         let reason = Array(reason.utf8)
         for (push, _) in pushes {
             reason.withUnsafeBytes { reason in
-                core.pushResponseReceived(
+                core.handlePushResponse(
                     tag: push.tag,
                     PushResult(
                         disposition: disposition,

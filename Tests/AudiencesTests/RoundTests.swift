@@ -181,7 +181,7 @@ import Testing
             #expect(harness.send().count == 4)
             harness.respondToPushes(.retryLater)
             harness.nowMilliseconds += keptMilliseconds
-            harness.core.claimLost(harness.firstRound, areMembersLost: false, now: harness.moment)
+            harness.core.handleLostClaim(harness.firstRound, areMembersLost: false, now: harness.moment)
             let pauseMilliseconds = harness.claimPauseMilliseconds
             pauses.append(pauseMilliseconds)
             harness.advanceClock(milliseconds: pauseMilliseconds)

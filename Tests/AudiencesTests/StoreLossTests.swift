@@ -111,7 +111,7 @@ import Testing
         admit(1, in: harness)
         harness.send(atMost: 30)
         harness.advanceClock(milliseconds: 100)
-        harness.core.claimLost(harness.firstRound, areMembersLost: false, now: harness.moment)
+        harness.core.handleLostClaim(harness.firstRound, areMembersLost: false, now: harness.moment)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
         harness.appendCommand(2)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)

@@ -135,7 +135,7 @@ import Testing
     private static func acknowledgeOutgoingRecords(of lane: Lane) {
         while let outgoingRecord = lane.delivery.nextOutgoingRecord(now: lane.now) {
             lane.delivery.removeNextOutgoingRecord(outgoingRecord)
-            lane.delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: lane.now)
+            lane.delivery.handleDeliveryReport(outgoingRecord, .acknowledged, now: lane.now)
         }
     }
 

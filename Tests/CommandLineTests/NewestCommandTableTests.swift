@@ -66,7 +66,7 @@ struct NewestCommandTableTests {
                 dropReasons.append($0)
             }
         }
-        #expect(dropReasons == [.tableFull] && table.wasFull && table.entries.count == 2)
+        #expect(dropReasons == [.tableFull] && table.hasLackedRoom && table.entries.count == 2)
         #expect(table.usedBytes == table.bytesMax)
         table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "a record of the same size still fits")
@@ -85,6 +85,6 @@ struct NewestCommandTableTests {
         for command in [candidate(.update, 1, bytes: 100), tooLargeCommand, candidate(.update, 3, bytes: 50)] {
             table.insert(command, of: Self.activity, appIndex: 0) { _ in }
         }
-        #expect(table.wasFull && table.usedBytes == table.bytesMax - 50)
+        #expect(table.hasLackedRoom && table.usedBytes == table.bytesMax - 50)
     }
 }

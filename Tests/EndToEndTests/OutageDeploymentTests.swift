@@ -23,7 +23,7 @@ struct OutageDeploymentTests {
         try deployment.perform(.kill(.redis(0)))
         try deployment.throwIfAnyProcessHasEnded()
         try deployment.perform(.start(.redis(0)))
-        let server = try deployment.redis.findServer(0)
+        let server = try deployment.redis.requireServer(0)
         server.signal(SIGKILL)
         #expect(server.wait(timeoutMilliseconds: 60_000) == .killed(signal: SIGKILL))
         let error = #expect(throws: LabError.self) { try deployment.throwIfAnyProcessHasEnded() }

@@ -20,6 +20,15 @@ struct CollectionTests {
         #expect(totals[.outcomes, 0, 0] == 0)
     }
 
+    @Test func `A wrong number of indices traps with the metric's name`() async throws {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().laneMetrics[0])
+            lane.add(.outcomes, 0)
+        }
+        let text = String(decoding: try #require(result).standardErrorContent, as: UTF8.self)
+        #expect(text.contains("an index for each dimension of the metric outcomes"))
+    }
+
     @Test func `One lane without Redis, or with an open breaker, decides the worker's flag`() {
         let metricRegistry = Fixture.metricRegistry()
         var firstLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])

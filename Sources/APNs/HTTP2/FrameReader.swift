@@ -13,9 +13,9 @@ struct Frame {
 
 /// Splits received bytes into frames, and refuses invalid frames (RFC 9113, sections 4 and 6).
 ///
-/// If a frame is complete in the input, the reader returns it without a copy. If the input ends within a frame, the
-/// reader keeps the first part and completes it from the next input. If a header block comes in several frames, the
-/// reader joins them, so that a returned HEADERS frame has its whole block.
+/// A frame that is complete in the input is returned without a copy. If the input ends within a frame, the reader keeps
+/// the first part until the rest comes. It joins the frames of one header block, so that a HEADERS frame is returned
+/// with its whole block.
 struct FrameReader: ~Copyable {
     /// The longest header block that the reader joins from several frames (R4). A response of APNs has a block of
     /// about a hundred bytes.
@@ -168,8 +168,8 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireValidSize(header.payloadBytes == 4)
         case FrameType.priority:
-            // A PRIORITY frame may have any length: the caller ignores the frame, and a wrong length does not end the
-            // connection (RFC 9113, section 6.3).
+            // Do not check the length of a PRIORITY frame: the caller ignores the frame, and a wrong length must not
+            // end the connection (RFC 9113, section 6.3).
             try requireNonzeroStream(header)
         case FrameType.settings:
             try requireStreamZero(header)

@@ -52,17 +52,17 @@ struct HeaderEncoder: ~Copyable {
     private let devicePathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// For each field in the table: how many entries the encoder had added before it. -1 if the field is not in the
-    /// table.
+    /// For each field in the peer's table: how many entries the encoder had added before it, which gives its index. -1
+    /// if the field is not in the table.
     var insertionNumbers = [Int](repeating: -1, count: Field.allCases.count)
     private var insertedEntryCount = 0
     /// Whether the peer's table has room for all entries that the encoder may add. If not, the encoder adds no entry,
     /// and writes literals instead.
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
-    /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2); nil if SETTINGS have
-    /// not changed the size since the last request. `last` is the newest size, and `least` the smallest since that
-    /// request. For example, (0, 2,048) if the size was 4,096, then 0, then 2,048.
+    /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2): the smallest since the
+    /// last request, and the newest. Nil if the size has not changed since then. For example, (0, 2,048) after the
+    /// sizes 4,096, 0 and 2,048.
     private var unannouncedTableBytes: (least: Int, last: Int)?
 
     /// The first constant piece of a push's header block. It ends with the name `:path`.
@@ -73,9 +73,9 @@ struct HeaderEncoder: ~Copyable {
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece of a push's header block: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
-    /// Whether the constant pieces above are valid for a push with priority 5; the next property says it for priority
-    /// 10. If not, the encoder encodes the push field by field, and then builds the pieces again. A change of the
-    /// provider token or of the table's size sets both properties to false.
+    /// Whether the constant pieces above are valid for a push with priority 5 (below: 10). False after a change of the
+    /// provider token or of the table's size. The encoder then encodes the next push field by field, and builds the
+    /// pieces again.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -249,8 +249,8 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a push's header block again. A priority (5 or 10) gets no second piece while its
-    /// `apns-priority` field still has to enter the table: the next push with this priority first puts the field there.
+    /// Builds the constant pieces of a push's header block again, but the second piece of a priority (5 or 10) only if
+    /// its `apns-priority` field no longer has to enter the table. The next push with this priority puts it there.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
@@ -334,14 +334,13 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2);
-    /// none if the size has not changed. If the table has been too small for all our entries since the last request,
-    /// the bytes also empty the peer's table.
+    /// none if the size has not changed. If the table was too small for all our entries, these bytes also empty it.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = unannouncedTableBytes else { return [] }
         unannouncedTableBytes = nil
         var updates: [UInt8] = []
-        // With a size below `neededTableBytes`, the peer may have evicted some of our entries. Announce 0 then, which
-        // evicts all of them. So the encoder need not calculate which entries the peer still has.
+        // With a size below `neededTableBytes`, the peer may have evicted some of our entries. So announce 0, which
+        // evicts all of them: the encoder then knows which entries the peer has.
         let smallestTableBytes = least < neededTableBytes ? 0 : least
         if smallestTableBytes != last {
             Self.appendInteger(smallestTableBytes, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)

@@ -11,17 +11,16 @@ struct Huffman: @unchecked Sendable {
     /// The longest code, in bits, that a look-up in `shortCodes` finds. All digits and letters have codes of at most
     /// this length.
     private static let shortCodeBitsMax: UInt64 = 8
-    /// How many bits a look-up in `codePairs` reads: enough for two codes of six bits. An `apns-id` has 36 symbols of
-    /// five or six bits. In a benchmark of rounds, decoding took 4.5 % of the CPU with two symbols at a time, and 10 %
-    /// with one (Measurements.md).
+    /// How many bits a look-up in `codePairs` reads: enough for two codes of six bits, such as two symbols of an
+    /// `apns-id`. In a benchmark of rounds, decoding took 4.5 % of the CPU with two symbols at a time, and 10 % with
+    /// one (Measurements.md).
     private static let codePairBitsMax = 12
 
     /// For each value of the next eight bits: the symbol (lower byte) and the length of its code (upper byte). 0 if a
     /// longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
-    /// For each value of the next twelve bits: the first symbol (lowest byte), the second symbol (next byte), and the
-    /// length of both codes together (the bits above). 0 if the twelve bits do not begin with two whole codes. Two
-    /// codes of digits always fit, and two codes of most lower-case letters.
+    /// For each value of the next twelve bits, if they begin with two whole codes: the first symbol (lowest byte), the
+    /// second symbol (next byte), and the length of both codes (the bits above). Otherwise 0.
     private let codePairs: UnsafeMutablePointer<UInt32>
     /// The first code of each length, left-aligned in 32 bits.
     private let firstCodesByLength: UnsafeMutablePointer<UInt32>
@@ -85,8 +84,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits of the input, left-aligned and inverted. A shift appends zeros, which stand for ones because of
-        // the inversion. So after its last bit the input seems to continue with ones, as HPACK's padding does.
+        // The next bits of the input, left-aligned and inverted. A shift appends zeros, which stand for ones. So after
+        // its last bit the input seems to continue with ones, as HPACK's padding does.
         var invertedBits: UInt64 = 0
         var availableBits = 0
         var position = 0
@@ -123,8 +122,7 @@ struct Huffman: @unchecked Sendable {
                 var length = Int(shortCode &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: shortCode)
                 if length == 0 || length > availableBits {
-                    // A code may have 30 bits. If fewer bits are loaded, load more input before a code is decoded or
-                    // rejected.
+                    // A code may have 30 bits, so load more input before a code is decoded or rejected.
                     if availableBits < Self.codeBitsMax, position < input.count { break }
                     // Remaining bits that are all ones are padding. Eight or more bits of padding are not valid.
                     if invertedBits == 0 { return availableBits < 8 ? count : nil }

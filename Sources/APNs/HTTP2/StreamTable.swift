@@ -1,8 +1,7 @@
-/// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half
-/// full.
+/// Maps open streams to the slots of their pushes: a hash table with open addressing, at most half full.
 ///
-/// A client's streams are consecutive odd numbers. Without a hash their entries would be side by side, and each removal
-/// would scan all of them.
+/// The hash spreads a client's streams, which are consecutive odd numbers. Without a hash, their
+/// entries would be side by side, and each removal would scan all of them.
 struct StreamTable: ~Copyable {
     private struct Entry {
         /// 0 if the entry is free.

@@ -8,7 +8,8 @@ public struct ManagementEndpoint: Sendable {
     public var host: String
     public var port: UInt16
     public var tls: TLSContext
-    /// The longest time that a whole request may take, with name resolution, but without the wait for earlier requests.
+    /// The longest time that a whole request may take, name resolution included. The wait for earlier requests does not
+    /// count.
     public var timeoutMilliseconds: Int64
 
     public init(host: String, port: UInt16, tls: TLSContext, timeoutMilliseconds: Int64 = 10_000) {
@@ -89,7 +90,7 @@ public final class ChannelManagementClient: Sendable {
     private let bundleId: String
     private let endpoint: ManagementEndpoint
     private let makeAuthorization: @Sendable () -> String?
-    /// Each queue runs one request at a time, on a thread of its own. One concurrent queue is not enough: all
+    /// Each queue runs one request at a time, on a thread of its own. One concurrent queue would not do, because all
     /// concurrent queues of the process share a few threads, about one for each processor.
     private let queues = (0..<ChannelManagementClient.runningRequestsMax)
         .map { DispatchQueue(label: "channel management \($0)") }
@@ -131,9 +132,9 @@ public final class ChannelManagementClient: Sendable {
                 expecting: 201
             )
         } catch {
-            // After a 5xx, or a 2xx other than 201, APNs may have created the channel, so the result is ambiguous. But
-            // a 503 counts as a refusal, because the service takes no requests. If a 503 were ambiguous, each outage
-            // would leave intents (R32), and workers could delete other programs' new channels (K14).
+            // After a 5xx, or a 2xx other than 201, APNs may have created the channel. But a 503 counts as a refusal:
+            // the service takes no requests. If it were ambiguous, each outage would leave intents (R32), and workers
+            // could delete other programs' new channels (K14).
             guard error.status >= 500 && error.status != 503 || error.status / 100 == 2 else { throw error }
             throw ChannelError(cause: .ambiguous, status: error.status, detail: error.detail)
         }
@@ -197,7 +198,7 @@ public final class ChannelManagementClient: Sendable {
 
     private func refusalError(_ response: ManagementResponse) -> ChannelError {
         let (reason, reasonText) = response.body.withUnsafeBytes { body in
-            let response = ResponseBody(body)
+            let response = ErrorContent(body)
             return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
         var detail = "\(endpoint.authority) responded with \(response.status)"

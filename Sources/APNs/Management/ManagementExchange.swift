@@ -22,14 +22,11 @@ struct ManagementResponse: Sendable {
 }
 
 /// A connection to the management service for one request, with an event loop of its own on the caller's thread. Its
-/// phases:
-///
-/// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides agree on
-///   *h2*, or `ended`.
-/// - `awaitingSettings`: has sent the preface and waits for SETTINGS that allow a stream. Then it sends the request.
-///   Next: `awaitingResponse` or `ended`.
-/// - `awaitingResponse`: waits for the whole response. Next: `ended`.
-/// - `ended`: has a response or a fault. No phase follows.
+/// phases, in this order:
+/// - `connecting`: resolves the name, connects, and negotiates TLS with the protocol *h2*.
+/// - `awaitingSettings`: has sent the preface, and sends the request when SETTINGS allow a stream.
+/// - `awaitingResponse`: waits for the whole response.
+/// - `ended`: has a response or a fault. Every phase can lead here.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The maximum size of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
     /// limit the length of ids.
@@ -290,7 +287,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         let detail =
             """
             \(endpoint.authority) closes the connection: \
-            \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)
+            \(ErrorContent(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)
             """
         end(.failure(ManagementFault(mayHaveBeenProcessed: false, detail: detail)))
     }

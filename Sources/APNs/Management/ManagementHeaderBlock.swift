@@ -36,8 +36,9 @@ enum ManagementHeaderBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. Of HPACK's static table, the method knows only `:status`; any other field of the
-    /// table gets an empty name. The caller needs no more: `apns-channel-id` is not in this table.
+    /// Reads the fields of a response. Of HPACK's static table, this method knows only `:status`; any other field of
+    /// the table gets an empty name. That is enough: of all other fields, the caller reads only `apns-channel-id`,
+    /// which is not in the table.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []

@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. If the activity stays on the Lock Screen, it now shows the push's content. It keeps
-    /// the earlier content if that has a higher timestamp, or if the push has no content.
+    /// The push ended the activity. If the activity stays on the Lock Screen, it shows the push's content, unless the
+    /// push has none, or the content shown before has a higher timestamp.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -13,8 +13,8 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredFuture
     /// The phone ignored the push, because the activity had ended or was off the Lock Screen.
     case ignoredAfterEnd
-    /// The push was an update without a content state, or a start without a content state or attributes. Or the app
-    /// could not decode them as its declared types.
+    /// The push was an update without a content state, or a start without a content state or attributes. Or the app's
+    /// declared types do not match the push's content state or attributes.
     case undecodable
     /// The push's body was not JSON, or lacked any of these: `aps`, a known event, a timestamp.
     case malformed
@@ -33,8 +33,8 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. If the push is a broadcast that its channel keeps, the phone
-    /// may get the broadcast later. The broadcast then counts again, with its later effect.
+    /// The phone was offline when APNs accepted the push. A broadcast that its channel keeps may reach the phone later.
+    /// Then it counts again, with its effect at that time.
     case missed
 }
 
@@ -124,9 +124,8 @@ struct Activity {
     var tokenIndex: Int?
     /// The index in `DeviceModel.channels` of the channel on which the activity began; nil: it began without a channel.
     var channelIndex: Int?
-    /// The number of the last broadcast that the activity got. Before its first broadcast: the number that the
-    /// channel's last broadcast had when the activity began. Only broadcasts with a higher number can reach the
-    /// activity.
+    /// The number of the last broadcast that the activity got; at first, of the channel's last one when the activity
+    /// began. Only broadcasts with a higher number reach the activity.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0
@@ -152,11 +151,11 @@ struct Activity {
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
-    /// The timestamp of the start or push that brought the shown content, or of a later end without content, UNIX
-    /// seconds. The phone ignores updates with a lower timestamp.
+    /// The timestamp of the shown content, UNIX seconds. An end without content raises it to the end's timestamp. The
+    /// phone ignores updates with a lower timestamp.
     private(set) var shownTimestamp: Int64
-    /// Whether the app knows which command brought the shown content: a push brought it, or the start named a
-    /// timestamp.
+    /// Whether the app knows the version of the shown content, so that a registration can name it. False only if the
+    /// app started the activity without a timestamp, and no push has brought content since.
     private(set) var isShownVersionKnown: Bool
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
@@ -191,8 +190,8 @@ struct Activity {
 
     var isActive: Bool { state == .active }
 
-    /// Shows content on the Lock Screen. Also counts the content if its timestamp is equal to that of the previous
-    /// content, or below it.
+    /// Shows content on the Lock Screen. Content with the timestamp of the content shown before counts in
+    /// ``equalTimestampPushCount``, content with a lower one in ``timestampRegressionCount``.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
         if timestamp < shownTimestamp { timestampRegressionCount += 1 }
         if timestamp == shownTimestamp { equalTimestampPushCount += 1 }
@@ -209,8 +208,8 @@ struct Activity {
     }
 
     /// Ends the activity; does nothing if the activity is not active. An ended activity stays on the Lock Screen until
-    /// its dismissal date, but for at most 4 h, and at most until an age of 12 h. If this time is over already, the
-    /// activity leaves at once.
+    /// its dismissal date, but no longer than 4 h after its end and 12 h after its start. If this time is over already,
+    /// the activity leaves at once.
     mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
         let latestRemovalAtMilliseconds = min(

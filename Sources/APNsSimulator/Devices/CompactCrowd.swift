@@ -26,7 +26,7 @@ public struct CompactCrowd: Sendable, Equatable {
     public var phoneCount: Int
     public var audiences: [String] = []
     public var environment = Environment.sandbox
-    /// With the number n, every n-th phone has frequent updates switched on; with 0, no phone.
+    /// Every n-th phone has frequent updates switched on, where n is this number; 0: no phone has.
     public var frequentUpdatesEveryNthPhone = 0
     public var identifierForm = IdentifierForm.numbered
     /// The timestamp of the content that the activities show at first, UNIX seconds. If it is 0, the registrations do
@@ -118,7 +118,7 @@ enum CompactToken {
 
     static func key(of token: UnsafeRawBufferPointer) -> UInt64 { word(0, of: token) }
 
-    /// Reads the phone's number and the generation from a token.
+    /// Reads from a token the phone's number and the token's generation: how many tokens the activity had before.
     ///
     /// - Parameter token: `TokenTable.tokenByteCount` bytes whose first word is the crowd's key.
     /// - Returns: nil if the other words are not those of a token of the crowd.

@@ -26,7 +26,9 @@ struct CompactPhone: BitwiseCopyable {
     /// 0: none.
     var lastAlertNumbers: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// Counts an alert, and compares it with the phone's last four different alerts.
+    /// Counts an alert. Also counts it as repeated if it is one of the phone's last four different alerts.
+    ///
+    /// - Parameter number: the alert's number (``CompactPhones/findOrAddAlert(_:)``).
     mutating func countAlert(_ number: UInt16) {
         alertCount += alertCount < .max ? 1 : 0
         if lastAlertNumbers.0 == number || lastAlertNumbers.1 == number || lastAlertNumbers.2 == number
@@ -114,7 +116,8 @@ struct CompactPhones {
 
     // MARK: - Finding a phone by its token
 
-    /// Returns the crowd and the phone that a token belongs to; nil if the token belongs to no crowd.
+    /// Returns the index of the crowd, the number of the phone and the generation of the token; nil if the token
+    /// belongs to no crowd.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
         guard !crowdKeys.isEmpty, token.count == TokenTable.tokenByteCount else { return nil }
         let key = CompactToken.key(of: token)

@@ -349,9 +349,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: key, value: writer.bytes))
     }
 
-    /// Gives the activity a new update token, which the app posts, and returns true. If the table of tokens is full,
-    /// does nothing and returns false. A new activity then has no token. Callers may ignore this, because a server must
-    /// handle activities without a token.
+    /// Gives the activity a new update token, which the app posts. Returns false and changes nothing if the table of
+    /// tokens is full. Callers may ignore this: an activity may have no token, and servers must handle that.
     @discardableResult
     mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let installation = installations[activities[index].installationIndex]

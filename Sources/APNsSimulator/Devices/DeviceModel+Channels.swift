@@ -8,9 +8,9 @@ extension DeviceModel {
         var expirationSeconds: Int64
     }
 
-    /// Accepts or refuses a broadcast as APNs does. An accepted broadcast reaches all active subscribers whose phones
-    /// are online. If the channel stores messages, it also keeps the broadcast for offline phones, in place of the one
-    /// that it kept before. If the broadcast has expired, the channel then keeps none.
+    /// Accepts or refuses a broadcast as APNs does, and delivers an accepted one to all active subscribers whose phones
+    /// are online. A channel that stores messages also keeps the broadcast for offline phones, unless it has expired.
+    /// In both cases, the channel no longer keeps an earlier one.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,

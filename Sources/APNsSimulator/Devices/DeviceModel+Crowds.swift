@@ -84,8 +84,8 @@ extension DeviceModel {
 
     // MARK: - Pushes to a crowd
 
-    /// This bit in a `tokenReference` (`checkToken`) says that the token belongs to a compact phone. Bits 32 to 47 are
-    /// then the crowd's index, and the lower bits are the phone's number.
+    /// If this bit is set in the `tokenReference` of a token (`checkToken`), the token belongs to a compact phone. Bits
+    /// 32 to 47 are then the crowd's index, and the lower bits are the phone's number.
     static let compactPhoneBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts
@@ -236,8 +236,8 @@ private struct CrowdTally {
     var phoneCountsByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
-        // Neighbouring phones often show the same state. Count them in `group` first, and add them to the dictionary in
-        // one step, because an access to the dictionary for each phone would be slow.
+        // Neighbouring phones often show the same state. So count them in `group`, and add the whole group to the
+        // dictionary: an access for each phone would be slow.
         var group: (stateIndex: UInt32, phoneCount: Int) = (.max, 0)
         for phone in phones {
             switch phone.activityState {

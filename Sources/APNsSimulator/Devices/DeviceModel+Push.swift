@@ -330,12 +330,12 @@ extension DeviceModel {
     /// worker raises a timestamp that is not above the last one sent (R11).
     private static let duplicateStartTimestampDifferenceSecondsMax: Int64 = 5
 
-    /// Brings the phone's activities up to the present. Returns whether a start repeats the start of an activity that
-    /// is still active: attributes and alert are equal, and the timestamps differ by at most
-    /// `duplicateStartTimestampDifferenceSecondsMax`.
+    /// Returns whether a start repeats the start of an activity that is still active. First brings each activity that
+    /// it compares up to the present (``advance(_:nowMilliseconds:)``).
     ///
-    /// A push does not name its activity, and an app may start two activities with equal attributes. So the alert and
-    /// the timestamp are compared too. The content states may differ, because a repeated start may have a newer one.
+    /// Two starts are the same if their attributes and alerts are equal, and their timestamps differ by at most
+    /// `duplicateStartTimestampDifferenceSecondsMax`. Equal attributes alone do not suffice, because an app may start
+    /// two activities with them. The content states may differ, because a repeated start may have a newer one.
     private mutating func advanceAndFindDuplicateStart(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,

@@ -127,8 +127,8 @@ extension DeviceModel {
             case .ended: summary.endedActivityCount += 1
             case .gone: summary.goneActivityCount += 1
             }
-            // Leave out `started`: the loop over the phones below adds the starts by push, and each start is counted
-            // both at its activity and at its phone.
+            // Leave out `started`: each start by push is counted both at its activity and at its phone, and the loop
+            // over the phones below adds it.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }

@@ -8,10 +8,10 @@ extension DeviceModel {
     public static let screensPerResponseMax = 20_000
     /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesPerResponseMax = 64
-    /// The number of bytes that `screens` of `screensJSON` has for one phone.
+    /// The number of bytes for one phone in the property `screens` of the response (`screensJSON`).
     static let screenByteCount = 6
-    /// This bit in a phone's state byte (see `screens` of `screensJSON`) says that the last push to the shown activity
-    /// had priority 10.
+    /// This bit in a phone's state byte (in the property `screens` of the response, `screensJSON`) says that the last
+    /// push to the shown activity had priority 10.
     static let priority10Bit: UInt8 = 0x10
 
     /// Writes what changed on the Lock Screens, as JSON.
@@ -19,12 +19,12 @@ extension DeviceModel {
     /// - `now`: UNIX milliseconds of the simulated world; `next`: the value of `since` for the next request
     /// - `phones`: the number of phones, at most ``screensPerResponseMax``; `active`, `stale`, `ended`, `gone`,
     ///   `offline`, `empty`: how many of them are in each state
-    /// - `tints`: the names of the tints, in the order of their numbers (`StateNameTable`)
-    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
-    ///   phones
-    /// - `screens`: base64 of six bytes for each changed phone: its number in two bytes, the low one first; its
-    ///   state; the number of alerts (modulo 256); the tint; a hash of the content. If the last push to the shown
-    ///   activity had priority 10, 16 is added to the state
+    /// - `tints`: the names that decide the colours (tints) of the screens, in the order of the tints' numbers
+    ///   (`StateNameTable`)
+    /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all phones
+    /// - `screens`: base64 of six bytes for each changed phone: its number in two bytes, the low one first; its state;
+    ///   the number of alerts (modulo 256); the number of the tint; a hash of the content. If the last push to the
+    ///   shown activity had priority 10, 16 is added to the state
     /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:
@@ -72,8 +72,8 @@ extension DeviceModel {
         lostResponseMoments.append(atMilliseconds)
     }
 
-    /// Counts a repeated alert. If the sender may not have got the response to the earlier push, the alert counts as
-    /// doubtful, otherwise as a fault of the sender.
+    /// Counts an alert that repeats an `earlier` one. If the sender may have missed the response to the push of the
+    /// earlier alert, the repeat counts as doubtful, otherwise as a fault of the sender.
     mutating func countRepeatedAlert(of earlier: Alert) {
         if lostResponseMoments.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1

@@ -58,12 +58,12 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
         /// The number of the phone's last change. ``DeviceModel/changeCount`` numbers the changes of all phones.
         var lastChangeNumber = 0
-        /// The screen's state in the last response to the live page. A state may change without an event: for example,
-        /// content becomes stale. So the model compares the present state with this one at the page's next request.
+        /// The state of the screen in the last response to the live page. The state can change without an event, for
+        /// example when content becomes stale. So each request of the page compares it with the present state.
         var reportedState = ScreenState.empty
     }
 
-    /// Why the model cannot do what an app or a test asks for.
+    /// Why the simulated world cannot do what an app or a test asks for.
     public enum Fault: Error, Sendable, Equatable {
         case unknownApp(String)
         case unknownDevice(String)
@@ -185,9 +185,9 @@ public struct DeviceModel: ~Copyable {
         installations[installation].lastChangeNumber = changeCount
     }
 
-    /// Makes the update token of an activity invalid, because the activity has ended or was removed. Does nothing if
-    /// the activity is active, or has no live token. APNs then responds with 410 to pushes for the token. With the
-    /// reason `expiredToken`, the 410 begins only after the grace time (``DeviceRules/retiredTokenGraceMilliseconds``).
+    /// Retires the update token of an activity that has ended or was removed: APNs now responds with 410 and `reason`
+    /// to its pushes. Exception: for `expiredToken`, only after the grace time
+    /// (``DeviceRules/retiredTokenGraceMilliseconds``). Does nothing if the activity is active or has no live token.
     mutating func retireToken(of activity: Int, as reason: SimulatedResponse) {
         guard let token = activities[activity].tokenIndex,
             let endedOrRemovedAtMilliseconds = activities[activity].endedOrRemovedAtMilliseconds

@@ -191,7 +191,7 @@ extension Shape {
         let upperIndex = Int(tape[index + 1].nextIndex)
         guard let lower = tape.double(index + 1), let upper = tape.double(upperIndex) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
-        // `ClosedRange` requires ordered bounds. So it is enough to check the upper bound, which is the later date.
+        // The bounds are in order here, so the range has a suspicious date only if its upper bound is one.
         if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }
     }
 }

@@ -3,9 +3,8 @@ import Numbers
 /// The device tokens that APNs knows, with their owners and states. The tokens of compact phones are not here: see
 /// ``CompactCrowd``.
 ///
-/// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
-/// `tokenStorage`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
-/// unknown token.
+/// The table is a hash table with open addressing. The bytes of all tokens are in one array, `tokenStorage`. A token is
+/// never removed: APNs responds with 410 to a retired token, but with 400 to a token that it does not know.
 struct TokenTable {
     /// The number of bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenByteCount = 80
@@ -50,7 +49,6 @@ struct TokenTable {
         self.random = random
     }
 
-    /// Whether the table has room for this many more tokens.
     func hasRoom(for count: Int) -> Bool { count <= tokensMax - entries.count }
 
     /// Creates a random token for an owner. Returns its index; nil if the table is full.

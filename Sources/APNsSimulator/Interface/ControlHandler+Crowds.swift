@@ -1,6 +1,7 @@
 /// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
-    /// The maximum number of registrations in one response. Pushes wait while the service's thread makes registrations.
+    /// The maximum number of registrations in one response. Pushes must wait while the service's thread makes these
+    /// registrations.
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

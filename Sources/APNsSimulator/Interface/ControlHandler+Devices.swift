@@ -154,9 +154,8 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads the start of one activity from its item in the body's list `activities`. If the item lacks a property, the
-    /// start gets the property of the body itself. If the body has no list `activities`, all properties are those of
-    /// the body.
+    /// Reads the start of one activity from its item in the body's list `activities`. A property that the item lacks
+    /// comes from the body itself. Without such a list, the body describes the only start.
     ///
     /// - Parameters:
     ///   - index: the item's index on the tape; 0, the index of the body, if the body has no list `activities`.

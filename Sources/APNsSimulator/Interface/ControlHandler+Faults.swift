@@ -61,7 +61,7 @@ extension GoAway {
 }
 
 extension Faults {
-    /// All keys that the object of a request may have.
+    /// All keys that a request for faults may have.
     private static let propertyNames = Set(
         requestShares.map { "\($0.key)" } + [
             "latencyMillisecondsMin", "latencyMillisecondsMax", "reasonShares", "lateMilliseconds", "resetCode",

@@ -119,8 +119,8 @@ final class ControlInterface: Sendable {
     }
 }
 
-/// Passes the server's requests on to tasks, because most calls wait for the service's thread. The server
-/// limits the number of requests.
+/// Passes the server's requests on to tasks, because most calls wait for the service's thread. The server limits the
+/// number of requests, and so the number of tasks (R4).
 private final class ControlCallForwarder: HTTPRequestHandler {
     private let exchangeContinuation: AsyncStream<HTTPExchange>.Continuation
 

@@ -16,12 +16,9 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastReaderIdentifier = 0
         var waitingReaders: [Int: WaitingReader] = [:]
-        /// Readers whose deadline passed while they were not in `waitingReaders`, for one of two reasons:
-        /// - The reader had been woken, or had not needed to wait.
-        /// - `awaitRegistrations` had not added the reader to `waitingReaders` yet. It then returns at once and adds
-        ///   nothing, because no later timeout would wake the reader.
-        ///
-        /// `awaitRegistrations` removes its reader from this set.
+        /// Readers whose deadline passed while they were not in `waitingReaders`. If `awaitRegistrations` had not added
+        /// the reader yet, it finds the reader here and does not begin to wait, because no later timeout would wake the
+        /// reader. If the reader had already been woken, `awaitRegistrations` only removes it from this set.
         var identifiersPastDeadline: Set<Int> = []
     }
 
@@ -55,8 +52,8 @@ final class RegistrationNotifier: Sendable {
         for reader in wokenReaders { reader.continuation.resume(returning: true) }
     }
 
-    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
-    /// returns true. If the reader must wait, but `waitingReadersMax` readers wait already, returns false at once.
+    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends; then
+    /// returns true. Returns false at once if it would have to wait while `waitingReadersMax` readers wait already.
     func awaitRegistrations(since cursor: Int, timeoutMilliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastReaderIdentifier += 1
@@ -89,7 +86,8 @@ final class RegistrationNotifier: Sendable {
         return isAllowed
     }
 
-    /// Ends the wait of a reader whose deadline has passed.
+    /// Ends the wait of a reader whose deadline has passed. If the reader is not waiting, adds it to
+    /// `identifiersPastDeadline`.
     private func endWaitAfterDeadline(of identifier: Int) {
         let reader = state.withLock { state in
             let reader = state.waitingReaders.removeValue(forKey: identifier)

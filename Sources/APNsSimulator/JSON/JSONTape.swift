@@ -23,8 +23,8 @@ struct JSONTape: ~Copyable {
         var end: UInt32
         /// The index of the value that follows this value and its contents.
         ///
-        /// During the scan, this number has another meaning in a container (an array or object) whose end has not been
-        /// read: it is 1 plus the index of the container around this one; 0 for the outermost container.
+        /// The scan uses it differently for an array or object that is still open: 1 plus the index of the container
+        /// around it; 0 if there is none.
         var nextIndex: UInt32
     }
 

@@ -2,15 +2,14 @@ import Glibc
 
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`. A token
-///   that is too old makes the connection `expired`.
-/// - `bound`: the connection belongs to the key of its first valid token. If a request has the token in use, and this
-///   token is too old by now, the connection becomes `expired`. For a request with another valid token, the first rule
-///   that applies decides:
-///   1. If the token has another key, the response is `UnrelatedKeyIdInToken`, and the token in use stays.
-///   2. If the token in use was accepted less than 20 minutes ago, the response is a 429, and the token in use stays.
-///   3. If the token is too old, the connection becomes `expired`.
-///   4. Otherwise the token becomes the token in use.
+/// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`, or
+///   `expired` if the token is too old.
+/// - `bound`: the connection belongs to the key of its first valid token. If the token in use is too old at a request,
+///   the connection becomes `expired`. For another valid token, the first rule that applies decides:
+///   1. It has another key: the response is `UnrelatedKeyIdInToken`.
+///   2. The token in use was accepted less than 20 minutes ago: the response is a 429.
+///   3. The new token is too old: the connection becomes `expired`.
+///   4. Otherwise the new token becomes the token in use.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds with 429 to a change before this

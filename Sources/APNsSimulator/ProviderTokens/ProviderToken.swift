@@ -3,7 +3,7 @@ struct ProviderToken {
     /// The maximum number of bytes of a token. A longer token is refused and not read, because each connection has a
     /// buffer of this size for its token.
     static let bytesMax = 2_048
-    /// How long ago a token may have been issued, and also how far in the future its time of issue may be.
+    /// The highest age of a token. The time of issue may also be this far in the future.
     static let ageSecondsMax: Int64 = 3_600
 
     /// Index of the key among the service's keys.

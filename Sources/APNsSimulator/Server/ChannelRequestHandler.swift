@@ -81,8 +81,8 @@ enum ChannelRequestHandler {
         )
     }
 
-    /// Returns the index of the app whose bundle id is in the path; nil: there is no such app, or the team is not
-    /// allowed to push to it. Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
+    /// Returns the index of the app whose bundle id is in the path. Nil if there is no such app, or if the team that
+    /// signed the provider token may not push to it. Unlike a topic, the path has no suffix `.push-type.liveactivity`.
     static func appIndex(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,

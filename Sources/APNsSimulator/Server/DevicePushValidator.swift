@@ -32,11 +32,11 @@ enum DevicePushValidator {
         return .success
     }
 
-    /// Checks the topic and the device token against the known apps and tokens. The returned reference is that of
-    /// `checkToken`; for a refused topic, it is -1.
+    /// Checks the topic and the device token against the known apps and tokens. Also returns the token's reference
+    /// (`checkToken`); -1 for a refused topic.
     ///
-    /// A topic without the suffix `.push-type.liveactivity` is not for Live Activities. With such a topic, a known
-    /// token of a Live Activity gets `DeviceTokenNotForTopic`.
+    /// A topic without the suffix `.push-type.liveactivity` is not for Live Activities: with it, the response to a
+    /// known token of a Live Activity is `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamId: String,

@@ -50,15 +50,14 @@ public struct Faults: Sendable, Equatable {
     /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had this many requests
     /// when the fault was set gets no GOAWAY.
     public var goAwayAfterRequests = 0
-    /// How many of the last requests before the GOAWAY are not processed and get no response. Example: if this is 3 and
-    /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. The GOAWAY names the highest processed
-    /// stream, so the client knows that it must send the requests on higher streams again. Exception: a request on a
-    /// lower stream than the highest processed one is always processed, because the GOAWAY says that it was processed.
+    /// How many of the last requests before the GOAWAY are not processed and get no response: if this is 3 and
+    /// ``goAwayAfterRequests`` is 100, the requests 98 to 100. The GOAWAY tells the client to send them again.
+    /// Exception: a request whose stream is below that of a processed request is processed, because the GOAWAY names
+    /// only the highest processed stream.
     ///
-    /// If no GOAWAY comes, the client waits until its deadline for the responses. This happens in two cases:
-    /// - The connection gets fewer requests than ``goAwayAfterRequests``.
-    /// - The connection already had this many requests when the fault was set. Then none of its later requests is
-    ///   processed.
+    /// If the connection gets fewer requests than ``goAwayAfterRequests``, no GOAWAY comes, and the client waits until
+    /// its deadline for these responses. If it already had that many requests when the fault was set, this happens to
+    /// all its later requests.
     public var goAwayUnprocessedRequests = 0
     /// The GOAWAY that a connection gets after ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
     /// ``goAwayUnprocessedRequests`` decides it.
@@ -73,7 +72,7 @@ public struct Faults: Sendable, Equatable {
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured
+    /// How many streams a connection with a valid provider token may have open (SETTINGS_MAX_CONCURRENT_STREAMS); nil:
     /// ``SimulatorConfiguration/Limits/concurrentStreamsMax``. A change is sent to open connections at once.
     public var concurrentStreams: UInt32?
     /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's default,
@@ -185,8 +184,8 @@ enum RequestHandling {
     case noResponse
 }
 
-/// The faults of a connection. A number `…AfterRequests` counts the connection's requests. For example, a connection
-/// is cut after `cutAfterRequests` requests; `Int.max`: never.
+/// The faults of a connection. Each number `…AfterRequests` says after how many requests of the connection a fault
+/// happens; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
     var unprocessedRequestCount: Int

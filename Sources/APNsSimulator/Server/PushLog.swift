@@ -17,8 +17,8 @@ final class PushLogFile: Sendable {
         descriptor = openedDescriptor
     }
 
-    /// Lets only the file's owner read and write it, even if it existed before. A pipe or device, such as
-    /// `/dev/stdout`, keeps its own mode. Returns false and sets `errno` if this fails.
+    /// Lets only the file's owner read and write it, even if other users could before. A pipe or device, such as
+    /// `/dev/stdout`, keeps its own mode. Returns false and sets `errno` if the mode cannot be changed.
     private static func restrictAccessToOwner(_ file: Int32) -> Bool {
         var status = stat()
         guard fstat(file, &status) == 0 else { return false }

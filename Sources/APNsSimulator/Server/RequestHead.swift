@@ -1,7 +1,7 @@
 import Glibc
 
-/// The contents of a request's header section. Each field is checked when it arrives. The texts that later checks need
-/// are in `RequestMemory`; here are only their lengths.
+/// A request's header section. Each field is checked when it arrives. `RequestMemory` has the texts that later checks
+/// need; this type has only their lengths.
 struct RequestHead {
     /// A set of header fields. Each of these fields may occur only once in a request.
     struct FieldSet: OptionSet {
@@ -86,7 +86,8 @@ struct RequestHead {
                 }
             }
         case 10:
-            // A value that is too long for the memory cannot be a topic. It is kept as an empty topic.
+            // A value that is too long for the memory cannot be a topic. It is kept as an empty topic, which is
+            // refused.
             if isEqual(name, "apns-topic"), noteIfFirst(.topic) {
                 topicByteCount = memory.write(value, in: RequestMemory.topicByteRange)
             }
@@ -261,7 +262,7 @@ struct RequestMemory {
     static let tokenByteRange = 5_120..<5_376
     static let topicByteRange = 5_376..<5_632
     static let identifierByteRange = 5_632..<5_696
-    /// The response's body. A description or list of channels is elsewhere, in `RequestSlot.managementResponseBody`.
+    /// The response's body. Exception: `RequestSlot.managementResponseBody` has a description or list of channels.
     static let responseByteRange = 5_696..<5_824
     static let bundleByteRange = 5_824..<6_080
     static let channelByteRange = 6_080..<6_144

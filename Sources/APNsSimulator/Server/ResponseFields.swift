@@ -111,7 +111,7 @@ final class ResponseFields {
     }
 }
 
-/// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
+/// The beginning of the body for each reason: `{"reason":"…"`. `writeResponseBody` adds the rest.
 let responseBodyStarts: [[UInt8]] = SimulatedResponse.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
 /// The start of the body for `ServiceUnavailable` in a response about broadcasts or channels. Apple's page about

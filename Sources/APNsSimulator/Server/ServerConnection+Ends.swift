@@ -4,9 +4,8 @@ import Reactor
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
     /// Returns whether a complete request may be processed. If so, notes its stream in `lastProcessedStreamIdentifier`.
-    /// The request must not be processed in two cases:
-    /// - The connection is about to be cut.
-    /// - A GOAWAY that is sent or planned excludes the stream.
+    /// A request is not processed if the connection is about to be cut, or if a GOAWAY that is sent or planned excludes
+    /// its stream.
     func beginProcessing(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = server.connectionFaults(of: service)
         let streamIdentifier = slot.pointee.streamIdentifier
@@ -82,9 +81,9 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes. With a grace time (``GoAway/graceMilliseconds``), submits only a
-    /// notice, and submits the final GOAWAY when the time is over. Requests up to the final GOAWAY's last stream still
-    /// get their responses.
+    /// Submits a GOAWAY, which the next `send` writes. With a grace time (``GoAway/graceMilliseconds``), this is only a
+    /// notice; a timer submits the final GOAWAY when the time is over. Requests up to the final GOAWAY's last stream
+    /// still get their responses.
     private func submitGoAway(_ goAway: GoAway) {
         guard let session, phase == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }

@@ -85,7 +85,8 @@ final class ServerConnection {
         server.statistics.tokenVerificationCount += authentication.verificationCount - countBefore
     }
 
-    /// Decides what happens to a complete request: it gets its response now or later, or never.
+    /// Checks and counts a complete request, then processes it and responds, now or later. ``Faults``, a GOAWAY or a
+    /// cut can prevent that.
     func handleRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
@@ -157,9 +158,8 @@ final class ServerConnection {
         faults.requestsWithoutResponseTakeEffect ? processRequest(slot).effect : nil
     }
 
-    /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannelRequest`.
-    /// For a push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the
-    /// phone.
+    /// Carries out a valid request. A request about channels, such as a broadcast, goes to `processChannelRequest`. A
+    /// push to a device reaches its phone if APNs would accept the device token and the topic.
     private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (
         response: SimulatedResponse, effect: PushEffect?
     ) {

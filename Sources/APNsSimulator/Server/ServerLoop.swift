@@ -182,8 +182,8 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. Updates `lastSecondRequestCount` first, because otherwise only requests update it:
-    /// without requests, it would be too old.
+    /// Returns the counts so far. First corrects `lastSecondRequestCount`, which is out of date if no request has come
+    /// since.
     func currentStatistics() -> ServiceStatistics {
         statistics.finishSecondIfOver(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0
@@ -287,10 +287,10 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-/// Passes new connections from a listener to the `ServerLoop`, which distributes them.
+/// Passes new connections from a listener to the `ServerLoop`, which distributes them over the threads.
 ///
-/// A listener has a weak reference to its handler. Swift retains an object with weak references more slowly,
-/// and each request retains the `ServerLoop`. So the `ServerLoop` itself must not be the handler.
+/// The `ServerLoop` itself must not be the handler: a listener has a weak reference to its handler, and Swift retains
+/// an object with weak references more slowly. Each request retains the `ServerLoop`.
 private final class ServiceListenerHandler: ListenerHandler {
     /// Always valid, because the `ServerLoop` owns its listeners' handlers.
     private unowned let server: ServerLoop

@@ -55,7 +55,7 @@ public struct ServiceStatistics: Sendable {
     }
 
     /// If `currentSecond` is over, begins to count the present second. `lastSecondRequestCount` becomes the count of
-    /// the second before the present one: 0 if no request called this function in that second.
+    /// the second just before it; 0 if no request came in that second.
     mutating func finishSecondIfOver(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }

@@ -11,8 +11,8 @@ extension AudienceSession {
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // The unused result says whether the connection is still open. Here it is always open: nothing has closed it
-        // since this reply arrived.
+        // The result is not needed: it is false only if the connection was closed, and nothing has closed it since this
+        // reply arrived.
         _ = connection.completeOldestCall(from: reader)
         guard let call = outstandingCalls.oldest else { return }
         switch call.kind {
@@ -60,7 +60,7 @@ extension AudienceSession {
         }
     }
 
-    /// The verdicts on a checkpoint. The index of a verdict is its number in the script's reply.
+    /// What became of a checkpoint. The script's reply has the index of a verdict in this array.
     private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .claimLost]
 
     /// Handles the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
@@ -178,9 +178,9 @@ extension AudienceSession {
         return replyWithNewestVersion(AudienceReply(.claimed, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Reads the newest admitted version from the element at `index`, and returns `reply` with this version. If the
-    /// element is empty, `reply` gets no version: none was admitted, or the newest one is a start. Nil if the element
-    /// is malformed.
+    /// Returns `reply` with the newest admitted version, which it reads from the element at `index`. An empty element
+    /// leaves `reply` without a version: none was admitted, or the newest one is a start. Nil if the element is
+    /// malformed.
     private func replyWithNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

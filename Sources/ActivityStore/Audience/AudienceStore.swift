@@ -17,7 +17,7 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceStoreDisconnected(_ reason: RedisError)
 }
 
-/// How much additional work members' entries have caused. The counts only grow.
+/// How much additional work members' entries have caused since the store was made. The counts only grow.
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var repeatedAppendCount: UInt64 = 0
@@ -28,11 +28,11 @@ public struct AudienceStoreCounters: Sendable {
 }
 
 /// Reads and changes what Redis stores about audiences and their members. A lane has one audience store beside its
-/// ``ActivityStore``, and uses it only on its own thread.
+/// ``ActivityStore``, and uses it only on its own thread. The stores have separate connections, because the long pages
+/// that a round reads would delay the replies about single commands.
 ///
-/// The store has its own connections: a round reads long pages, which would delay the replies that single commands wait
-/// for. The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except when the
-/// lane caches a directory.
+/// The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except when the lane
+/// caches a directory.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
@@ -67,7 +67,6 @@ public final class AudienceStore {
     /// available.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
-    /// The counts since the store was made.
     public var counters: AudienceStoreCounters { entryAppender.counters }
 
     /// The number of calls that have no reply yet. The connections' own commands count too, and so do the calls that
@@ -119,8 +118,7 @@ public final class AudienceStore {
 
 extension RedisClient {
     /// Returns the connection for one call with this key, and its session; nil if ``RedisClient/connection(for:)``
-    /// returns nil. Call this method only on the client of an audience store: all sessions of that client have the type
-    /// `AudienceSession`.
+    /// returns nil. The client must be an audience store's, because only its sessions have the type `AudienceSession`.
     func audienceSessionAndConnection(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)

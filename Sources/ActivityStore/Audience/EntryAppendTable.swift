@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The appends under way (``EntryAppender``). If a member joins or leaves an audience, an append adds an entry that
-/// says so to the member's page. The memory is allocated once.
+/// The appends under way. An append adds an entry to a member's page when the member joins or leaves an audience
+/// (``EntryAppender``). The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. A lane sends the appends of an iteration together, so it adds at most
     /// this many entries in one round trip. The table allocates 0.7 MiB for them.
@@ -27,8 +27,8 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many directories this append has received: one each time that it read the directory or ran the script
-        /// `arrange`. After too many, the append fails (`EntryAppender.receivedDirectoriesMax`).
+        /// How often this append has read the directory or run the script `arrange`, which replies with the directory.
+        /// After too many times, it fails (`EntryAppender.receivedDirectoriesMax`).
         var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }

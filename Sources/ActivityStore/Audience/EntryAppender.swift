@@ -14,9 +14,9 @@ import Redis
 /// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
 ///    reply first. Then the lane calls `arrange`, unless this script is already running for the page.
 final class EntryAppender: RedisHandler {
-    /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
-    /// append receives fewer, even if many members join one page at the same time. The limit ends an append whose entry
-    /// is refused again and again, although `arrange` has run.
+    /// How many directories an append may receive before it fails. Normally it receives fewer, even if many members
+    /// join one page at the same time. The limit ends an append whose entry is refused again and again, although
+    /// `arrange` has run.
     private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -70,8 +70,8 @@ final class EntryAppender: RedisHandler {
         return session.collectEntry(appendIndex, on: connection)
     }
 
-    /// Continues an append after the script `append` has replied: reports that the entry was added, or makes the call
-    /// of the next step, or does both.
+    /// Continues an append after the reply of the script `append`: reports an added entry to the handler, and makes the
+    /// call of the next step if there is one.
     func continueAppend(_ appendIndex: UInt16, after result: EntryAppendResult) {
         switch result {
         case .refused:
@@ -80,10 +80,9 @@ final class EntryAppender: RedisHandler {
         case .added:
             reportAppended(appendIndex)
         case .addedNeedsArranging:
-            // The handler gets the only reply to this append now, and must get no failure of the append later:
-            // - The handler may close the store, so that all outstanding calls fail. So `arrange` is called only after
-            //   the handler has returned.
-            // - `arrange` may fail. `failAppend` does not tell the handler in the phase `arrangingAfterReply`.
+            // The handler gets the reply first, and `arrange` is called after it: the handler may close the store,
+            // which fails all calls under way, but this append must not fail once it has its reply. In the phase
+            // `arrangingAfterReply`, `failAppend` does not tell the handler.
             let isBeingArranged = appendTable.isArranging(pageOf: appendIndex)
             appendTable[appendIndex].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[appendIndex].tag, AudienceReply(.appended))
@@ -98,9 +97,8 @@ final class EntryAppender: RedisHandler {
         return session.issueGet(key, call, on: connection)
     }
 
-    /// Continues an append after the directory of the member's segment has come: the reply to the call that reads the
-    /// directory, or to the script `arrange`. Caches the directory. Then makes the call of the next step, ends an
-    /// append that already has its reply, or fails the append.
+    /// Receives the directory of the member's segment, from the call that reads it or from the script `arrange`, and
+    /// caches it. Then makes the call of the next step, ends an append that already has its reply, or fails the append.
     func receiveDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
         let hashTag = appendTable.hashTag(appendIndex)
         guard directoryCache.cacheDirectory(directory, hashTag: hashTag) else {

@@ -2,12 +2,9 @@ import LiveActivity
 
 /// The limits of a segment's pages.
 enum PageLimits {
-    /// The memory that is reserved for a page grows in steps: up to 8 KiB in steps of 2 KiB, up to 16 KiB in steps of 4
-    /// KiB, then in steps of 8 KiB. Each step writes the page again. A longer page costs more to write, so its steps
-    /// are larger.
-    ///
-    /// Each size after a step is a size class of Redis' allocator (jemalloc), so the allocator reserves no more than
-    /// this size.
+    /// The memory that is reserved for a page grows in steps: up to 8 KiB by 2 KiB, up to 16 KiB by 4 KiB, then by 8
+    /// KiB. Each step writes the page again, which costs more for a longer page, so its steps are larger. All these
+    /// sizes are size classes of Redis' allocator (jemalloc), so that no memory is wasted.
     static let smallPageGrowthBytes = 2_048
     static let smallPageBytesMax = 8_192
     static let mediumPageGrowthBytes = 4_096
@@ -32,21 +29,18 @@ enum PageLimits {
     /// How old the last renewal of a page's expiry must be before a new entry renews it again. Without this interval,
     /// every entry would cost a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
-    /// How long Redis stores a page without devices after a renewal of the page's expiry. Every entry must stay at
-    /// least for an activity's expiry. An entry that comes soon after a renewal does not renew the expiry, so
-    /// `renewalIntervalSeconds` is added. (If a worker dies before it can renew the page's expiry, entries may be lost
-    /// earlier.)
+    /// How long Redis stores a page without devices after a renewal of the page's expiry: as long as an activity, plus
+    /// the time in which new entries do not renew it.
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
-    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry.
-    /// `renewalIntervalSeconds` is added for the same reason as for activities.
+    /// How long Redis stores a page with devices after a renewal of the page's expiry: as long as a device, plus the
+    /// time in which new entries do not renew it.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age above which `arrange` removes an activity's entry from a page that is too long, counted from the
     /// registration of the token. An activity lives for eight hours and stays on the Lock Screen for up to four more
     /// (Apple, "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. If
-    /// the removal came too early, an older entry that arrives afterwards would list the member again. After this time,
-    /// no older entry should still arrive.
+    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. The
+    /// entry must stay until no older entry can arrive any more, because that one would list the member again.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the length up to which a page that has `pageBytes` bytes can grow before Redis must reserve more memory.

@@ -1,10 +1,10 @@
 import LiveActivity
 import Redis
 
-/// How many arguments the calls of the script `audience` have, and how long they are.
+/// The size of each call of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The call's kind, the number of its arguments with the operation's name, and the maximum length of all arguments
-    /// together without this name, in bytes.
+    /// `argumentCount` includes the operation's name. `argumentBytesMax` is the maximum length of all other arguments
+    /// together, in bytes.
     var scriptCallSize: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
@@ -173,12 +173,11 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// How the script `audience` stores counts and times: one count for each outcome, then the time of the first response
-/// and that of the last. One range, one broadcast and a whole version are all stored in this form.
+/// How the script `audience` stores the counts and times of one range, one broadcast or a whole version: one count for
+/// each outcome, then the times of the first and the last response of APNs.
 ///
-/// For a whole version, the counts and times are called its totals. Each count is the sum over the version's ranges.
-/// The times are those of the first and the last response that any of its ranges or broadcasts got. If the version has
-/// broadcasts, their counts follow in a part of their own (``StoredBroadcastCounts``).
+/// Those of a whole version are its totals: each count is summed over its ranges only, but the times are over its
+/// ranges and broadcasts. The broadcasts' counts follow in a part of their own (``StoredBroadcastCounts``).
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

@@ -29,8 +29,9 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data, this number may be
-        /// higher than the push's timestamp, because a record that is read again may raise the number (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. It may be higher than that of the last
+        /// push, because registrations and records that are read again may raise it
+        /// (``ActivityState/lastAssignedTimestamp``).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -55,8 +56,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
     /// there was neither.
     ///
-    /// Redis adds a millisecond when it retires the token, and when an accepted end removes the activity from
-    /// audiences. So if the same registration is read again, it is older than this time and has no effect.
+    /// It is a millisecond later if Redis has retired the token, or removed the activity from audiences after an
+    /// accepted end. So if the same registration is read again, it is older than this time and has no effect.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -65,11 +66,11 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
     /// timestamp. ``ActivityState/lastAssignedTimestamp`` says which records raise this number.
     private(set) var lastAssignedTimestamp: Int64 = 0
-    /// 48 bits of the digest of the state that the activity shows; nil if the state is not known.
+    /// The lowest 48 bits of the digest of the state that the activity shows; nil if the state is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var heldCommand: HeldCommand?
     public private(set) var start: Start?
-    /// The version of the newest command whose alert APNs has accepted.
+    /// The version of the newest command whose alert APNs has accepted; nil if there is none.
     public private(set) var acceptedAlertVersion: Version?
     public private(set) var audiences: [AudienceDigest] = []
     /// The audiences that the activity left, but whose pages may still list the activity: no worker has confirmed these
@@ -133,7 +134,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        // An upper-case letter says that the version is an end. The bit 0x20 makes it a lower-case letter.
+        // An upper-case letter (bit 0x20 is 0) says that the version is an end.
         let letter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnBit | StoredActivity.PhaseBit.ownTimestampBit
         let lowerCaseLetter = letter | 0x20
         if letter != UInt8(ascii: "n") {
@@ -199,7 +200,8 @@ public struct ActivityInspection: Sendable, Equatable {
         return Int(clamping: max(0, recordedDoublingCount &- undoneDoublingCount))
     }
 
-    /// Returns the shortest time between two pushes that Redis would allow now.
+    /// Returns the shortest time between two pushes that Redis allows now: the policy's spacing, doubled for recent
+    /// 429s.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64 {
         let doublingCount = spacingDoublingCount(pace, nowMilliseconds: nowMilliseconds)
         let shift = min(doublingCount, StoreLimits.spacingDoublingsMax)

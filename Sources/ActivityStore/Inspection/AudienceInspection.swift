@@ -2,7 +2,8 @@ public import LiveActivity
 
 /// The content of an audience's hash in readable form.
 public struct AudienceInspection: Sendable, Equatable {
-    /// The audience's newest version: it was either admitted to be sent, or got the verdict `unchanged`.
+    /// The audience's newest version, whether it was admitted to be sent, or got the verdict `unchanged` and was not
+    /// sent.
     public struct NewestVersion: Sendable, Equatable {
         public let version: Version
         public let isSettled: Bool
@@ -36,7 +37,8 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isFinished: Bool
     }
 
-    /// The last checkpoint of a range's round. Rounds of starts have their checkpoints in another hash.
+    /// The last checkpoint of a range's round. (Rounds of starts have their checkpoints in another hash, so they are
+    /// not here.)
     public struct RangeCheckpoint: Sendable, Equatable {
         public let range: SegmentRange
         /// The text of the checkpoint, in the format of `Checkpoint`.
@@ -99,8 +101,8 @@ public struct AudienceInspection: Sendable, Equatable {
         rangeCheckpoints.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
-    /// Returns what is left now of the audience's two budgets for priority 10. `frequentBudget` is for the members
-    /// whose users allow frequent updates, `budget` for all other members.
+    /// Returns what is left now of the audience's two budgets for priority 10: `frequentBudget` for the members with
+    /// frequent updates, `budget` for all others.
     public func remainingBudgets(
         _ pace: Policy.Pace,
         nowMilliseconds: Int64
@@ -127,7 +129,7 @@ extension AudienceInspection.Channel {
             throw field.error
         }
         var unread = field
-        // The first byte is the storage policy, which is already in `channel`.
+        // Skip the first byte, the storage policy. `channel` already has it.
         _ = try unread.readByte()
         self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(byteCount: 8)))
     }

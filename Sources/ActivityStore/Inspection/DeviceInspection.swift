@@ -5,9 +5,9 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct AttributesTypeState: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When ``token`` was registered. Without a token: the time of the last unregistration, or one millisecond
-        /// after the registration of the last retired token. (Because of this millisecond, that registration has no
-        /// effect if it is read again.) Nil if there was neither.
+        /// When ``token`` was registered. Without a token: when it was unregistered, or, if Redis retired it, a
+        /// millisecond after its registration, so that this registration has no effect if it is read again. Nil if
+        /// there was neither.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token of this attributes type, oldest version first.
         public var heldStarts: [HeldStart] = []

@@ -2,7 +2,7 @@ public import LiveActivity
 import Numbers
 import Redis
 
-/// Says that a field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
+/// Says that Redis has something in another format than Causeway writes: a field of a hash, or a part of a string.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     /// The name of the field or part.
     public var partName: String
@@ -38,8 +38,8 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// What is left in a bucket. One draw takes a push of priority 10 from an activity's bucket, a command of priority 10
-/// from an audience's, or a start from a device's.
+/// What is left in a bucket. One draw takes a push of priority 10 (from an activity's bucket), a command of priority 10
+/// (from an audience's), or a start (from a device's).
 public struct InspectedBudget: Sendable, Equatable {
     /// How many draws are possible now, including those from the reserve.
     public let remainingDrawCount: Int
@@ -76,9 +76,9 @@ struct InspectedHash {
         fields[name].map { InspectedField(name: name, bytes: $0[...]) }
     }
 
-    /// Reads a device's token for an attributes type, and when it was registered. The hash's field `t` has this time
-    /// and the beginning of the token, and the field `u` has the rest of a long token. After an unregistration, and
-    /// after the token was retired, there is a time but no token.
+    /// Reads a device's token for an attributes type, and when it was registered. The field `t` has this time and the
+    /// first bytes of the token, the field `u` the rest of a long token. If the token was unregistered or retired,
+    /// there is only the time.
     func readToken(
         ofAttributesType attributesType: String
     ) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {

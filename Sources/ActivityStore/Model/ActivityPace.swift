@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// What limits an activity in time, in the model: until when Redis admits updates, how much of the budget is left, and
-/// how long the spacing is after a 429. Times are UNIX milliseconds.
+/// What limits an activity in time, in the model: the end of its updates, its budget, and its spacing after a 429.
+/// Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
-    /// When the activity's life began: when Redis allowed its newest start. If Redis knows no start that it has
-    /// allowed, ``ActivityState/beginLife(writtenAtMilliseconds:mayBeLaterLife:nowMilliseconds:)`` chooses the time.
+    /// When the activity's life began: when Redis allowed its newest start, or if it knows none, the time that
+    /// ``ActivityState/beginLife(writtenAtMilliseconds:mayBeLaterLife:nowMilliseconds:)`` chose.
     public internal(set) var beganAtMilliseconds: Int64
     /// When the budget for pushes of priority 10 will be full. A time in the past means that the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0
@@ -51,10 +51,10 @@ public struct ActivityPace: Hashable, Sendable {
         return max(pace.spacingMilliseconds, min(doubledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Records a 429, and returns true: doubles the spacing once more, up to the longest spacing. A push doubles the
-    /// spacing at most once, even if its 429 is reported several times.
+    /// Records a 429: doubles the spacing once more, up to the longest spacing. The 429 of one push may be reported
+    /// several times, but doubles the spacing only once.
     ///
-    /// - Returns: false if this 429 was recorded before, so that nothing changes.
+    /// - Returns: false, without a change, if the 429 was recorded before.
     mutating func noteThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
         if let throttledAtMilliseconds,
             sentAtMilliseconds <= throttledAtMilliseconds && nowMilliseconds >= throttledAtMilliseconds
@@ -84,10 +84,11 @@ extension Policy.Bucket {
         return pushesLeftCount
     }
 
-    /// Returns the latest time at which a bucket will be full: now, plus the time in which an empty bucket of this
-    /// policy fills, or in which the slowest bucket of any policy fills (``longestFillSeconds``). A stored time is
-    /// later only after a policy got faster refills, or after the clock was set back. Callers cut such a time to the
-    /// returned one. Otherwise the bucket would stay empty for longer than its refills take.
+    /// Returns the time at which a bucket is full at the latest. Callers cut a later stored time to this one: after a
+    /// policy got faster refills, or after the clock was set back, the bucket would otherwise stay empty for too long.
+    ///
+    /// The time is now plus the time that an empty bucket takes to fill: this bucket, or the slowest bucket of any
+    /// policy (``longestFillSeconds``), whichever takes longer.
     func fullAtMillisecondsMax(nowMilliseconds: Int64) -> Int64 {
         // The scripts decide the same: search for `decision: budget`.
         nowMilliseconds + max(Int64(pushes) * intervalMilliseconds, 1_000 * Int64(longestFillSeconds))

@@ -1,8 +1,7 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start. The scripts make the same decisions. If the scripts make a
-/// decision at two places, a comment `decision: NAME` marks these places and those in the model. Find all of them with
-/// `git grep 'decision: NAME'`.
+/// Admissions: what becomes of an update, an end or a start. The scripts make the same decisions. If they make one at
+/// two places, a comment `decision: NAME` marks it there and in the model. Find all with `git grep 'decision: NAME'`.
 extension ActivityState {
     /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
@@ -48,8 +47,9 @@ extension ActivityState {
     /// - The command's token is the one that was retired last.
     /// - A later registration or unregistration is stored.
     ///
-    /// If Redis lacks a token that comes with a reread command, the last assigned timestamp becomes the present second.
-    /// Known issue (K30): if Redis still has a token, it may have lost only this timestamp, which then stays too low.
+    /// If Redis lost data and lacks the token of a command that is read again, it has probably also lost the last
+    /// assigned timestamp. This then becomes the present second, so that the next push gets a higher one. Known issue
+    /// (K30): if Redis still has a token, it may have lost only this timestamp, which then stays too low.
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
@@ -66,9 +66,9 @@ extension ActivityState {
 
     // MARK: - The order of versions
 
-    /// Returns the verdict with which the order of versions refuses an update or an end (R11, R13). Returns nil if the
-    /// command may become the newest version. Also returns nil if the command repeats the newest version, and this
-    /// version is not settled yet.
+    /// Returns the verdict with which the order of versions refuses an update or an end (R11, R13). Nil if the command
+    /// may become the newest version, or repeats it and the version is not settled. (A start that is being sent counts
+    /// as settled.)
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // The scripts decide the same: search for `decision: order of versions`.
         guard let newest = newestVersion else { return nil }
@@ -95,26 +95,21 @@ extension ActivityState {
         return reply
     }
 
-    /// Whether a refused command gets the verdict `alertAwaitsCarrier`: the newest version may carry its alert. All of
-    /// these must be true:
-    /// - `call.mayReplaceHeldAlert` is true: the command has an alert, or an earlier reply to this command had the held
-    ///   command's alert. In the second case the command itself may have no alert; the worker then finishes it as
-    ///   `superseded`.
-    /// - The command is older than the newest version.
-    /// - The newest version is not settled yet.
-    /// - The newest version is not a start. A start cannot carry the alert, because the alert belongs to the life
-    ///   before the start.
+    /// Whether a refused command gets the verdict `alertAwaitsCarrier`, because the newest version may carry its alert:
+    /// the command has an alert or got the held one, and is older than the newest version, which is not settled. The
+    /// newest version must not be a start either: the alert belongs to the life before the start.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
 
     // MARK: - Whether the state may be sent now
 
-    /// Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil. There are
-    /// three reasons:
+    /// Returns the reply if the command must neither be sent nor become the newest version now; otherwise nil. There
+    /// are three reasons:
     /// - The command is too old, and no version of the activity is known.
     /// - The command is an update, and the activity's first eight hours are over.
-    /// - The worker must first add an alert to the command, or remove the command's alert, and then ask again.
+    /// - The worker must first add the held alert to the command, or remove an alert that is not newer than the last
+    ///   accepted one, and then ask again.
     private func findObstacle(
         to call: StateAdmission<[UInt8]>,
         isRepeated: Bool,
@@ -137,9 +132,8 @@ extension ActivityState {
         return reply
     }
 
-    /// If the activity already shows the update's state, makes the update the newest version, settled without a push,
-    /// and returns true. Otherwise returns false, also for an activity in an audience, because its shown state is not
-    /// known.
+    /// If the activity already shows the update's state, makes the update the newest version, settles it without a
+    /// push, and returns true. Otherwise returns false. The shown state of an activity in an audience is not known.
     private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
         // The scripts decide the same: search for `decision: unchanged`.
         guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
@@ -218,33 +212,32 @@ extension ActivityState {
 
     // MARK: - Starts
 
-    /// Decides about a record of a start. Only one record of a start may be sent (R16). The activity keeps the claim of
-    /// that record.
+    /// Decides about a record of a start. Several records may bring one start, but only one of them may be sent (R16).
+    /// The activity stores the claim of that record.
     mutating func admitStart(
         _ version: Version,
         claim: UInt64,
         previousClaim: UInt64?,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // Whether Redis knows this start only from a record that was read again after a loss of data (`recordStart`).
-        // Redis has then allowed no record of the start to be sent since the loss.
+        // Whether Redis knows this start only because its record was read again after a loss of data (`recordStart`).
+        // Then Redis has allowed no record of the start to be sent since the loss.
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
-            // If both are one start, Redis has already allowed a record of it to be sent.
+            // If the stored start is this one, Redis has already allowed a record of it to be sent.
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether only `recordStart` made this start the newest version. If so, the start is admitted like a new one,
-        // and begins a life. Exception: a token shows that the activity lives already.
+        // Whether the start is the newest version only because of `recordStart`. Then it is admitted like a new start,
+        // unless a token shows that the activity lives already.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
-            // A settled command has exactly the start's version, so the start counts as a repetition of this command.
+            // A settled command has exactly the start's version, so the start counts as its repetition.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
-            // Whether the start is newer than the last push: its timestamp is above the last assigned one. If
-            // `isRecordedAgain`, it may also be equal, because `recordStart` may have assigned the start's own
-            // timestamp.
+            // Whether the start is newer than the last push: its timestamp is above the last assigned one. It may be
+            // equal if `recordStart` assigned the start's own timestamp.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
             // The start is not needed in three cases: the activity has ended, has a token, or got a push that is not
@@ -283,16 +276,16 @@ extension ActivityState {
         // If the activity already has this start or a newer one, nothing changes.
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = newestVersion.map { $0 < version } ?? true
-        // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
-        // this start. So keep the held command, and do not store the start.
+        // A start that becomes the newest version would remove the held command. But perhaps no worker ever sent this
+        // start. So keep the held command, and do not store the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(
             writtenAtMilliseconds: version.timestamp * 1_000,
             mayBeLaterLife: true,
             nowMilliseconds: nowMilliseconds
         )
-        // A start that is newer than the newest version, or is the first version of all, becomes the newest version. It
-        // counts as settled.
+        // A start that is newer than the newest version, or is the first version, becomes the newest one, and counts as
+        // settled.
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false
@@ -301,8 +294,8 @@ extension ActivityState {
             newestIsEnd = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
-        // The claim is 0, because Redis has allowed no record of this start to be sent since the loss. `admitStart` may
-        // still allow a record that is held or deferred.
+        // The claim is 0, because Redis has allowed no record of this start since the loss. `admitStart` may still
+        // allow a record that is held or deferred.
         start = Start(
             version: version,
             isSettled: false,
@@ -313,18 +306,14 @@ extension ActivityState {
         return (StoreReply(.settled), .renewed)
     }
 
-    /// Decides about a record of a start after Redis has allowed a record of this start to be sent. There are three
-    /// cases:
-    /// - The record has the stored claim: Redis has allowed this record, and a worker asks again because the reply was
-    ///   lost. The record may be sent.
-    /// - The record names the stored claim as its previous claim: Redis has allowed this record, and a worker has
-    ///   deferred it since. The record may be sent.
-    /// - Any other record of the start must not be sent.
+    /// Decides about a record of a start of which Redis has already allowed one record to be sent. It may be sent in
+    /// two cases:
+    /// - It has the stored claim: it is the allowed record, and the reply was lost.
+    /// - It names the stored claim as its previous claim: it is the allowed record, which was deferred since.
     ///
-    /// The record that may be sent gets `superseded` instead in two cases:
-    /// - The newest version is an end.
-    /// - The activity lives without a push of this start: it has a token, and the start is settled or not the newest
-    ///   version.
+    /// But even then it gets `superseded` if the activity has ended, or lives already without this push: it has a
+    /// token, and the start is settled or not the newest version. Any other record gets `duplicate` if the start is
+    /// settled, else `unknown`.
     private mutating func admitRepeatedStart(
         _ repeatedStart: Start,
         claim: UInt64,

@@ -1,7 +1,7 @@
 import LiveActivity
 
 extension ActivityState {
-    /// The bytes in which a reply names the audiences that the activity left. Nil if a worker has confirmed all
+    /// The audiences that the activity left, in the bytes of a reply. Nil if a worker has confirmed all these
     /// departures.
     var encodedDepartures: [UInt8]? {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
@@ -19,9 +19,9 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences, because APNs accepted the activity's end. Raises the stored time of the registration by a
-    /// millisecond: if the registration is read again, it is then `stale`, and does not bring the activity back into
-    /// the audiences. Does nothing if the activity is in no audience.
+    /// Leaves all audiences, because APNs accepted the activity's end. Makes the stored time of the registration a
+    /// millisecond later, so that this registration is `stale` if it is read again, and does not bring the activity
+    /// back into the audiences. Does nothing if the activity is in no audience.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raisedRegisteredAtMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)

@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are those of
-/// the model. A differential test compares the model with the scripts.
+/// Predicts the scripts' verdicts about an activity that was read from Redis, by the rules of the model. Writes
+/// nothing.
 ///
-/// One prediction can be wrong. A command may bring the token that was retired last. The scripts would not use this
-/// token. But Redis stores only a hash of it, so this type cannot recognize the token, and may predict `send`.
+/// One prediction can be wrong: `send` for a command with the token that was retired last. The scripts recognize this
+/// token, but Redis stores only its hash, so this type cannot.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -23,14 +23,12 @@ extension ActivityState {
             )
         }
         heldCommand = inspection.heldCommand.map {
-            // Redis keeps an older held command only for its alert, so it does not matter whether that command is an
-            // end.
+            // An older held command is kept only for its alert, so it does not matter whether it is an end.
             let isEnd = newestIsEnd && $0.version == newestVersion
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, hasAlert: $0.hasAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
-        // Former audiences are left out. In Redis they only delay an admission until a worker has confirmed the
-        // departures. The prediction is the verdict after this delay.
+        // Former audiences are left out, because they only delay a verdict until a worker has confirmed the departures.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(

@@ -2,8 +2,7 @@ import LiveActivity
 
 /// What Redis stores about an activity, in the model of the scripts.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
-    /// The phase of the newest version. `admit.lua` has a letter for each phase, and more letters for phases in which a
-    /// command is held.
+    /// The phase of the newest version. The scripts divide some of these phases further by what is held (`admit.lua`).
     public enum VersionPhase: Sendable {
         case waiting
         case sending
@@ -23,8 +22,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
         public var hasAlert: Bool
 
-        /// The timestamp of the command from which the held alert comes. This is an older command if the held command
-        /// only carries that command's alert; otherwise it is the held command itself.
+        /// The timestamp of the command from which the held alert comes: the held command itself, or an older one whose
+        /// alert it carries.
         fileprivate var alertTimestamp: Int64 {
             HeldRecord.number("alertTimestamp", in: command) ?? version.timestamp
         }
@@ -38,10 +37,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var isRecordedAgain = false
         /// The `aps.timestamp` that Redis assigned to the start, UNIX seconds.
         public var assignedTimestamp: Int64
-        /// The claim of the record that Redis allowed to be sent. In three cases there is no such claim:
-        /// - While `isRecordedAgain`, it is 0: Redis has allowed no record to be sent since it lost its data.
-        /// - After APNs has accepted the start, it is nil: every record of the start then gets `duplicate`.
-        /// - In an `ActivityState` that was made from an inspection, it is nil.
+        /// The claim of the record that Redis allowed to be sent. Without such a record, it is:
+        /// - 0 while `isRecordedAgain`: Redis has allowed none since it lost its data.
+        /// - nil after APNs has accepted the start: every further record of the start gets `duplicate`.
+        /// - nil in an `ActivityState` that was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -54,9 +53,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var hasDrawnOnBudget = false
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 if there was none (R11).
     ///
-    /// Phones ignore a push if its timestamp is lower than that of the last push. So after a loss of data (R25), two
-    /// kinds of records raise this value when they are read again: a token raises it to the present second, and a start
-    /// to the start's own timestamp. Each registration raises it to the timestamp of the version that the app shows.
+    /// Phones ignore a push with a lower timestamp than the last push. So each registration raises this value to the
+    /// timestamp of the version that the app shows. A record that is read again after a loss of data (R25) also raises
+    /// it: a token to the present second, a start to the start's own timestamp.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// When Redis last allowed a push, UNIX milliseconds; 0 if never.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
@@ -79,8 +78,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         heldCommand.map { $0.version == newestVersion && $0.isEnd == newestIsEnd } ?? false
     }
 
-    /// Keeps a command until a token registers. Changes nothing, and replies with another verdict than `held`, if the
-    /// command is not the newest version or is settled, or if the activity has a token and does not hold this command.
+    /// Keeps a command until a token registers, and replies `held`. With any other reply, nothing changes: the command
+    /// is not the newest version or is settled, or the activity has a token and does not hold this command.
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -88,7 +87,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil {
             // If the activity already holds this command, the reply to an earlier call was lost, and the token came
-            // later. The worker that registers the token gets the command, so the caller must not send the command too.
+            // later. The worker that registered the token gets the command, so the caller must not send it too.
             guard newestIsHeld, heldCommand?.command == command else { return (StoreReply(.retry), .unchanged) }
             return (StoreReply(.held), .renewed)
         }
@@ -120,11 +119,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // A registration may need several calls. Only the first names audiences, so a call without audiences may be a
-        // later one. Since the first call, another record with the same time may have stored another token, or removed
-        // the token. Then this later call must change nothing. Two kinds of calls without audiences are not checked:
-        // - A call with the time 0, because a stored 0 means that no registration has come yet.
-        // - A call for a token that came with a command: a command never names audiences.
+        // A registration may need several calls, of which only the first names audiences. Since then, another record
+        // with the same time may have stored another token, or removed the token. Then a later call must change
+        // nothing. The check leaves out the time 0, which means that no registration has come yet, and tokens of
+        // commands, which never name audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -154,17 +152,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Settles the version that the app shows already, as its registration says. Redis has lost this version, has never
+    /// Settles the version that the app shows already, as its registration says: Redis has lost this version, has never
     /// known it, or could not send it without a token. Also raises the last assigned timestamp to this version's.
     ///
-    /// If the shown version is newer than the newest one, it becomes the newest, except in two cases:
-    /// - The newest version is an end. Only a start opens the activity again (R13).
-    /// - Redis has allowed a push, and the last assigned timestamp is not below the shown version's. Then the app may
-    ///   show this push by now. For example, the push reached the app after the registration was sent. Or the push had
-    ///   a raised timestamp (R11), and the app reports this timestamp.
-    ///
-    /// A held end stays held, even if the app shows the end's version or a newer one: the app shows an update, which
-    /// never supersedes an end (R13).
+    /// A shown version that is newer than the newest one becomes the newest, except in two cases:
+    /// - The newest version is an end. Only a start opens the activity again, so a held end also stays held (R13).
+    /// - Redis has allowed a push with the same or a higher timestamp. By now, the app may show this push instead.
     private mutating func noteShownVersion(_ shownVersion: Version) {
         let mayShowLaterPush = lastSendAtMilliseconds > 0 && shownVersion.timestamp <= lastAssignedTimestamp
         let mayChangeNewest = !newestIsEnd && !mayShowLaterPush
@@ -186,8 +179,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Forgets the held alert if it may have rung already: before Redis lost data, the registration that is now read
-    /// again may have released this alert (R25). No later command then gets the alert. If an older command is held only
-    /// for its alert, removes the older command.
+    /// again may have released it (R25). No later command then gets the alert. An older command that is held only for
+    /// this alert is removed.
     private mutating func forgetHeldAlert(releasedUntilMilliseconds: Int64) {
         guard let heldCommand, heldCommand.alertTimestamp <= releasedUntilMilliseconds / 1_000 else { return }
         if newestIsHeld { self.heldCommand?.hasAlert = false } else { self.heldCommand = nil }
@@ -206,8 +199,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs a settlement: `settle`, `throttle` or `retire`. The expiry is not renewed if nothing changes except the
-    /// newest version's phase and the shown digest.
+    /// Performs a settlement: `settle`, `throttle` or `retire`. A settlement that changes only the newest version's
+    /// phase and the shown digest does not renew the expiry.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -302,18 +295,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         pace != nil && (token != nil || start != nil || (registeredAtMilliseconds ?? 0) > 0)
     }
 
-    /// Begins the activity's life with a token that is stored, or with a start that is read again. Usually does nothing
-    /// if a life has begun. (A new start begins another life in `admitStart`.)
-    ///
-    /// Usually the life begins now. But if the record is read again (R25), the life began earlier: when the record of
-    /// the token was written, or at the start's timestamp. (The time in a registration does not count, because the
-    /// phone's clock may be wrong.)
+    /// Begins the activity's life with a token, or with a start that is read again. Usually does nothing if a life has
+    /// begun.
     ///
     /// - Parameters:
-    ///   - writtenAtMilliseconds: the earlier time; nil if the record is not read again. A time in the future does not
-    ///     count, nor one longer ago than Redis keeps an activity.
+    ///   - writtenAtMilliseconds: if the record is read again (R25), when the life began: when the token's record was
+    ///     written, or the start's timestamp. Otherwise nil: the life begins now. A time in the future, or longer ago
+    ///     than Redis keeps an activity, counts as nil.
     ///   - mayBeLaterLife: whether the record may belong to a later life than the one that has begun. If so, the later
-    ///     of both beginnings counts. If not, a life that has begun does not change.
+    ///     of both beginnings counts.
     mutating func beginLife(writtenAtMilliseconds: Int64?, mayBeLaterLife: Bool, nowMilliseconds: Int64) {
         // The scripts decide the same: search for `decision: eight hours`.
         let earliestMilliseconds = nowMilliseconds - StoreLimits.activityExpiryMilliseconds

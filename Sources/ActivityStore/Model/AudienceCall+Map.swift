@@ -1,9 +1,8 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. To keep a call, the
-    /// caller copies the borrowed bytes with this method. To issue the kept call, it uses this method again, and
-    /// borrows the copies.
+    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller uses it to
+    /// copy borrowed bytes, so that it can keep the call, and later to borrow the copies.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,
@@ -55,8 +54,7 @@ extension MemberEntry {
         replacingBytes(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns a copy of this entry with the given id and token. These are the entry's own id and token in another
-    /// form, such as a pointer instead of an array.
+    /// Returns a copy of this entry with its id and token in another form, such as arrays instead of pointers.
     func replacingBytes<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

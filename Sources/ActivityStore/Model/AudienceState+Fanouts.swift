@@ -2,12 +2,8 @@ import LiveActivity
 
 /// The fan-outs of an audience's last versions, oldest first. The script `audience` keeps and removes the same ones.
 extension [AudienceState.Fanout] {
-    /// Adds the fan-out of a version that is admitted now, or of a version whose fan-out Redis has lost.
-    ///
-    /// The fan-outs under way have one limit, and all others have another. If a limit is exceeded, this function
-    /// removes the oldest fan-outs of this kind: of those under way, as many as make room for one fan-out; of the
-    /// others, at most two. So each call of the script stays short. Two others are removed, and not only one, so that
-    /// the list becomes shorter again after many fan-outs have finished together.
+    /// Adds the fan-out of a version that is admitted now, or whose fan-out Redis has lost. If too many are then
+    /// stored, removes the oldest ones: under way, as many as make room for one fan-out; of the others, at most two.
     mutating func add(_ fanout: AudienceState.Fanout) {
         append(fanout)
         guard count > AudienceHashLimits.otherFanoutsMax else { return }

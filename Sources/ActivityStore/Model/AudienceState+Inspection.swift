@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Predicts the script's verdicts about an audience that was read from Redis. Writes nothing. The rules are those of
-/// the model. A differential test compares the model with the script.
+/// Predicts the script's verdicts about an audience that was read from Redis, by the rules of the model. Writes
+/// nothing.
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()

@@ -2,7 +2,8 @@ import LiveActivity
 
 /// What Redis stores about an audience in its hash, in the model of the script `audience`.
 package struct AudienceState: Sendable {
-    /// The audience's newest version: it was either admitted to be sent, or got the verdict `unchanged`.
+    /// The audience's newest version, whether it was admitted to be sent, or got the verdict `unchanged` and was not
+    /// sent.
     struct NewestVersion: Sendable {
         var version: Version
         var isSettled: Bool
@@ -183,8 +184,7 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns the grant of a command that may be sent: its timestamp, its priorities and its number of ranges. Draws
-    /// on the two budgets for the priorities. May remove the checkpoints of former ranges
-    /// (``chooseRangeCountAndRemoveCheckpoints(_:nowMilliseconds:)``).
+    /// on the budgets. If the number of ranges changes, removes the checkpoints of the former ranges.
     private mutating func drawAndGrant(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
@@ -210,7 +210,7 @@ package struct AudienceState: Sendable {
         return grant
     }
 
-    /// If the bucket has a push left for this command, draws it and returns true. Otherwise returns false, and lowers
+    /// Draws a push for this command and returns true, if the bucket has one left. Otherwise returns false, and cuts
     /// `fullAtMilliseconds` if it is later than any empty bucket needs.
     private func drawIfAllowed(
         _ bucket: Policy.Bucket,
@@ -237,10 +237,9 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But if some of
-    /// the last 64 versions are under way, the command gets as many ranges as the newest of them. Otherwise ranges of
-    /// both versions would overlap. Older versions do not count: they probably never finish, and would set the number
-    /// for hours.
+    /// Returns the number of ranges for a command: as many as the newest fan-out under way among the last 64, because
+    /// ranges of two numbers would overlap; otherwise the number that the call asks for. Older fan-outs do not count,
+    /// because they probably never finish.
     ///
     /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
@@ -354,9 +353,8 @@ package struct AudienceState: Sendable {
         return sumUpAndReply(index)
     }
 
-    /// Returns the index of a fan-out. Adds the fan-out if it is missing, for example because Redis lost the hash.
-    /// Returns nil if there is no room for it: another fan-out, which has all its counts, would have to be removed
-    /// (K27).
+    /// Returns the index of a fan-out. Adds it if it is missing, for example because Redis lost the hash. Nil if there
+    /// is no room: another fan-out, which has all its counts, would have to be removed (K27).
     private mutating func findOrAddFanout(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int? {
         if let index = fanouts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
@@ -369,7 +367,8 @@ package struct AudienceState: Sendable {
         return fanouts.count - 1
     }
 
-    /// Returns the reply about a range or broadcast that is not counted. The reply says that all ranges are unfinished.
+    /// Returns the reply about a range or broadcast that is not counted. It says that all ranges are unfinished, so the
+    /// version gets no totals.
     private func makeUncountedReply(rangeCount: UInt16) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.finished)
         reply.unfinishedPartCount = Int(rangeCount)

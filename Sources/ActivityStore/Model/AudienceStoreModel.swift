@@ -1,10 +1,9 @@
 public import LiveActivity
 
 /// A model of the audience store that keeps everything in dictionaries. It gives the same replies, and stores the same
-/// pages, as a Redis server.
+/// pages, as a Redis server. The simulation uses it instead of Redis, and a differential test compares the two.
 ///
-/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. If a page
-/// has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call for this.
+/// The model rearranges a page that is too long at once; ``AudienceStore`` makes a further call for this.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]
@@ -23,8 +22,8 @@ public struct AudienceStoreModel: Sendable {
 
     private let unarrangedPageBytesMax: Int
 
-    /// - Parameter unarrangedPageBytesMax: the length above which a page is rearranged; nil: the same as on a server.
-    ///   With a low limit, a test needs only a few members to fill many pages.
+    /// - Parameter unarrangedPageBytesMax: the length in bytes above which a page is rearranged; nil: the same as on a
+    ///   server. With a low number, a test needs only a few members to fill many pages.
     public init(nowMilliseconds: Int64, unarrangedPageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
         self.unarrangedPageBytesMax = unarrangedPageBytesMax ?? PageLimits.unarrangedPageBytesMax

@@ -34,8 +34,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the budget for starts will be full, UNIX milliseconds. A time in the past means that the budget is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`; nil if there was no
-    /// refund. A cut to `Policy.Bucket.fullAtMillisecondsMax` counts as a refund.
+    /// By how many milliseconds `startBudgetFullAtMilliseconds` was lowered altogether, by refunds and by cuts of a
+    /// time that was too far ahead (`Policy.Bucket.fullAtMillisecondsMax`); nil if it never was.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -56,13 +56,13 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             return (StoreReply(.superseded), .unchanged)
         }
         let newStart = Start(activity: start.activity, version: start.version, command: command)
-        // If the start is held already, the reply to an earlier call was lost. Perhaps a token has come since. The
-        // worker that registers the token gets the start, so the caller must not send the start too.
+        // If the start is held already, the reply to an earlier call was lost. If a token has come since, the worker
+        // that registered it gets the start, so the caller must not send the start too.
         if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
         if otherStarts.count >= startsMax {
-            // All places are taken. The new start may replace an expired one, which would not be sent any more (R20).
-            // The expired start gets no further result.
+            // All places are taken. The new start may replace an expired one, which would not be sent any more (R20)
+            // and gets no further result.
             let expiredIndex = otherStarts.firstIndex { $0.isExpired(nowMilliseconds: nowMilliseconds) }
             guard let expiredIndex else { return (StoreReply(.full), .unchanged) }
             otherStarts.remove(at: expiredIndex)
@@ -92,9 +92,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // A registration may need several calls. Only the first names audiences, so a call without audiences may be a
-        // later one. Since the first call, another record with the same time may have stored another token, or removed
-        // the token. Then this later call must not store its token.
+        // A registration may need several calls, of which only the first names audiences. Since then, another record
+        // with the same time may have stored another token, or removed the token. Then a later call must not store its
+        // token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -112,9 +112,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isCurrent && storeTokenUnlessOlder(type, registration, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = encodedDepartures }
-        // Even the reply to a stale registration may have a held start. The worker then sends this start with the newer
-        // token that Redis knows. Otherwise the start could wait forever: perhaps the record of the newer token's
-        // registration is settled, and then no worker reads it again.
+        // A stale registration may also get a held start in its reply, which the worker sends with the newer token.
+        // Otherwise the start might wait forever: if the newer registration is settled, no worker reads that one again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -155,8 +154,10 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     }
 
     /// Returns the token for a start, and draws on the budget for starts. Draws nothing if there is no token
-    /// (`noToken`), or if the budget is empty (`wait`). First stores the token that came with the start, unless it is
-    /// the one that was retired last, or a later registration is stored.
+    /// (`noToken`) or the budget is empty (`wait`).
+    ///
+    /// - Parameter registration: the token that came with the start. It is stored first, unless it is the one that was
+    ///   retired last, or a later registration is stored.
     mutating func takeStartToken(
         _ type: String,
         _ bucket: Policy.Bucket,
@@ -237,9 +238,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
-        // An audience ignores a departure that is older than the member's last entry. That entry may come from the
-        // registration of another attributes type, whose token is dead too. So the departure gets a time after all
-        // registrations of the device.
+        // The departure must not be older than the member's last entry in an audience, or the audience would ignore it.
+        // The registration of another attributes type, whose token is dead too, may have made that entry. So the
+        // departure gets a time after all registrations of the device.
         let registeredAtMilliseconds = statesByAttributesType.values.compactMap(\.registeredAtMilliseconds).max() ?? 0
         statesByAttributesType[type] = typeState
         if reply.hasRetiredToken {

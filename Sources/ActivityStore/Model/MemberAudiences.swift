@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The audiences of an activity, by their digests: those that it is in, and those that it left but whose pages may
-/// still list it (``formerDigests``). The static functions also serve devices.
+/// still list it (``formerDigests``).
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
     public internal(set) var formerDigests: [UInt64] = []

@@ -24,25 +24,26 @@ struct SegmentState: Sendable {
         if lowerBounds.isEmpty {
             lowerBounds = [0]
             pages[0] = PageState(lowerBound: 0, nextLowerBound: 0)
-            arrange(0, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
+            arrange(pageAt: 0, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
         let bound = lowerBounds.last { $0 <= entry.position } ?? 0
         if pages[bound] == nil {
             let next = lowerBounds.first { $0 > bound } ?? 0
             pages[bound] = PageState(lowerBound: bound, nextLowerBound: next)
-            arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
+            arrange(pageAt: bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
         let result = pages[bound]?
             .append(entry, unarrangedBytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
         if result == .addedNeedsArranging {
-            arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
+            arrange(pageAt: bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
     }
 
-    /// Renews the page's expiry. If the page is too long, removes its outdated entries; and if it is still longer than
-    /// ``PageLimits/unsplitPageBytesMax(of:)``, splits it. A page with a single position cannot be split.
-    private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
-        guard var page = pages[bound] else { return }
+    /// Renews the expiry of the page with this lower bound. If the page is longer than ``unarrangedPageBytesMax``,
+    /// removes its outdated entries. If it is then still longer than ``PageLimits/unsplitPageBytesMax(of:)``, splits
+    /// it. A page with a single position cannot be split.
+    private mutating func arrange(pageAt lowerBound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
+        guard var page = pages[lowerBound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevicesBit }
         page.renewExpiry(nowMilliseconds: nowMilliseconds)
         if page.byteCount > unarrangedPageBytesMax {
@@ -54,7 +55,7 @@ struct SegmentState: Sendable {
                 lowerBounds = (lowerBounds + [splitPosition]).sorted()
             }
         }
-        pages[bound] = page
+        pages[lowerBound] = page
         expiresAtMilliseconds = max(expiresAtMilliseconds, page.expiresAtMilliseconds)
     }
 }
@@ -100,8 +101,8 @@ struct PageState: Sendable {
         let count = byteCount
         if count > unarrangedBytesMax { return .addedNeedsArranging }
         let newCapacityBytes = PageLimits.capacityBytes(forPageBytes: count)
-        // Raise the capacity only if the page fills more than half of the new capacity. Otherwise the script would make
-        // the page longer: to reserve memory, it writes a byte at half of the new capacity (append.lua: Memory).
+        // Raise the capacity only if the page fills more than half of the new one. The script reserves memory by
+        // writing a byte at half of the new capacity, which would make a shorter page longer (append.lua: Memory).
         if count > capacityBytes, count > newCapacityBytes / 2 { capacityBytes = newCapacityBytes }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
@@ -189,9 +190,8 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// The age above which an entry is removed from a page that is too long, counted from `changedAtMilliseconds`. An
-    /// older entry is not needed: it says that the member left, or its token was registered so long ago that the token
-    /// is dead.
+    /// The age above which an entry is removed from a page that is too long, counted from `changedAtMilliseconds`. Then
+    /// a departure has replaced all older entries, or the member's token is dead.
     var ageMillisecondsMax: Int64 {
         if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
         return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax

@@ -1,9 +1,8 @@
 public import LiveActivity
 
 extension StoreCall {
-    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. To keep a call, the
-    /// caller copies the borrowed bytes with this method. To issue the kept call, it uses this method again, and
-    /// borrows the copies.
+    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller uses it to
+    /// copy borrowed bytes, so that it can keep the call, and later to borrow the copies.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,

@@ -6,7 +6,7 @@ public struct TimetableEntry: Sendable, Equatable {
     enum Kind: String {
         /// A start began the life, so it is known exactly when the life began.
         case started = "b"
-        /// No start is known. The life counts from the earliest record that shows the activity alive.
+        /// No start is known. The life counts from the earliest record that showed the activity alive.
         case seenAlive = "a"
         /// The life has ended, and the activity must be started again.
         case restarting = "r"
@@ -23,7 +23,7 @@ public struct TimetableEntry: Sendable, Equatable {
     private(set) var shownUpdate: CommandKeptForRestart<[UInt8]>?
 
     /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``): the letter of the kind, the time, and how
-    /// often workers have claimed the life. The last number is always 0, because the model has no claims.
+    /// often workers have claimed the life. The model has no claims, so the last number is 0.
     public var storedText: String {
         """
         \(kind.rawValue) \
@@ -40,9 +40,8 @@ public struct TimetableEntry: Sendable, Equatable {
     ) {
         switch event {
         case .endedOrUnlimited: life = nil
-        // Both events leave the life as it is. The last line of this function stores the update that comes with
-        // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life after several claims, but the model has
-        // no claims.
+        // Both events leave the life as it is. (The last line of this function stores the update of `updatedAfterEnd`.
+        // The script removes a life at `otherEndAdmitted` after several claims, but the model has no claims.)
         case .updatedAfterEnd, .otherEndAdmitted: break
         case .lifeFinished(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -88,11 +87,10 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
-    /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same. (The
-    /// script also delays the life's next claim, but the model has no claims.)
+    /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same.
     ///
     /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a
-    ///   newer state, the restart must not be sent. The life then becomes due at once, so that a worker makes another
+    ///   newer state, the restart must not be sent. The life is then due at once, so that a worker makes another
     ///   restart.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,

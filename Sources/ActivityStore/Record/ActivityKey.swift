@@ -46,9 +46,9 @@ public enum ActivityKey {
     }
 }
 
-/// The key of an activity or a device: `{app=activity}` (see ``ActivityKey``) or `{app/device}`. A bundle id contains
-/// none of the markers between the app and the id, so a device's key is never an activity's. The braces make the app
-/// and the id the hash tag of a Redis cluster.
+/// The key of an activity or a device: `{app=activity}` (see ``ActivityKey``) or `{app/device}`. A bundle id has none
+/// of the characters after the app (`=`, `#`, `$`, `/`), so a device's key is never an activity's. The part in braces
+/// is the hash tag in a Redis cluster.
 enum SubjectKey {
     /// The length of the longest key, in bytes. Keys from records are shorter, because each name in a record has at
     /// most 256 bytes (`identifierBytesMax`).

@@ -80,9 +80,8 @@ enum StoredActivity {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
         static let hasDrawnBit: UInt8 = 128
-        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
-        /// the assigned timestamp is in bytes 40–44. Every letter of a phase already has this bit set, so the script
-        /// never sets the bit, and only clears it.
+        /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not, it
+        /// is in bytes 40–44. Every letter already has this bit, so the script only clears it.
         static let ownTimestampBit: UInt8 = 64
     }
 

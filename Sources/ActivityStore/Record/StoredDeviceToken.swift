@@ -8,9 +8,9 @@ import Redis
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is packed, two
 /// digits in a byte, which saves a fifth of a device's hash.
 enum StoredDeviceToken {
-    /// The maximum length of the token's beginning in the field `t` of a device's hash, after the registration's time.
-    /// The field `u` has the rest of the token. So with the usual 160 digits, no field has more than 64 bytes. Redis
-    /// stores a hash compactly only while all its fields are so short (`hash-max-listpack-value`).
+    /// The maximum length of the token's first part, which is in the field `t` of a device's hash after the
+    /// registration's time. The field `u` has the rest. So with the usual 160 digits, no field has more than 64 bytes,
+    /// as Redis requires to store a hash compactly (`hash-max-listpack-value`).
     static let tokenBytesInFieldTMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1

@@ -6,7 +6,7 @@ import LiveActivity
 /// - how many of these pushes are reserved for alerts and ends (2).
 enum StoredBucket {
     static let byteCount = 7
-    /// The longest time in which a bucket gains a push: an hour, because a policy refills at least one push an hour.
+    /// The longest time in which a bucket gains a push: an hour, because the configuration allows no slower refill.
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
     /// Writes a bucket. A number outside its range is written as the nearest limit of the range.
@@ -18,8 +18,8 @@ enum StoredBucket {
         LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
-    /// The number of bytes of `Policy.Bucket.longestFillSeconds`. This number follows a bucket of starts, and is the
-    /// last part of a pace.
+    /// The number of bytes of `Policy.Bucket.longestFillSeconds`. It follows the bucket of starts of a device, and is
+    /// the last part of a pace.
     static let longestFillByteCount = 4
 
     static func writeLongestFillSeconds(_ seconds: Int, to destination: UnsafeMutableRawPointer) {

@@ -25,15 +25,16 @@
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
--- If a Redis command fails in a batch, the error becomes the reply to one call, and the other calls continue. So
--- `callRedis` returns the error there (`redis.pcall`). In a single operation, the error ends the script (`redis.call`).
+-- If a Redis command fails in a batch, only the reply to its call is an error, and the other calls continue:
+-- `callRedis` is `redis.pcall`, which returns the error. In a single operation, the error ends the script
+-- (`redis.call`).
 if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The bytes of the held commands in this batch's replies so far. A command that would exceed REPLY_STRING_BYTES_MAX
--- counts too, but its call gets the reply `full`, and the worker makes the call again.
+-- The bytes of the held commands in this batch's replies so far. A held command that would exceed the limit for all of
+-- them, REPLY_STRING_BYTES_MAX, counts too, but its call gets the reply `full`, and the worker makes the call again.
 local heldByteCount = 0
 
 local function readServerTime()
@@ -46,8 +47,7 @@ local function formatTime(time)
 end
 
 -- Writes fields of a device, and renews the expiry of its key. `changes` has a field, its value, the next field, and so
--- on. A device may have any number of attributes types, but `unpack` returns at most about 8,000 values. So more than
--- 1,000 values are written with several commands.
+-- on. `unpack` returns at most about 8,000 values, so more than 1,000 are written with several commands.
 local function writeFields(changes, expiry)
   for first = 1, #changes, 1000 do
     callRedis('HSET', key, unpack(changes, first, math.min(first + 999, #changes)))
@@ -63,9 +63,8 @@ local function findNumber(record, name)
   return tonumber(record:sub(1, apsPosition):match('"' .. name .. '":(%d+)'))
 end
 
--- Returns the timestamp of the command from which the held alert comes: an older command if the held command only
--- carries that command's alert, otherwise the held command itself. `held` has the held command's version before its
--- record.
+-- Returns the timestamp of the command from which the held alert comes: the held command itself, or an older one whose
+-- alert it carries. `held` has the held command's version before its record.
 local function findAlertTimestamp(held)
   return findNumber(held:sub(@VERSION_TEXT_BYTES@ + 1), 'alertTimestamp') or held:sub(1, @TIMESTAMP_DIGITS@) + 0
 end
@@ -100,8 +99,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   local token, start, held =
       sub(value, @AT_TOKEN@, tokenEnd), sub(value, startPosition, heldPosition - 1), sub(value, heldPosition)
 
-  -- Writes the whole value, with a new expiry. `middle` has bytes 8 to 44 of the value; the local variables above have
-  -- all other parts.
+  -- Writes the whole value, with a new expiry: `middle` (bytes 8 to 44), and the local variables above, which have all
+  -- other parts.
   local function store(middle)
     local value = joinParts(updatesUntilSeconds, form + frequentFlag, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlertVersion, audiences = audiences, formerAudiences = formerAudiences,
@@ -119,7 +118,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   -- # An activity: starts
   if operation == 'admitStart' then
     -- The parts of `start`: the version (bytes 1 to 13), a letter (14), the assigned timestamp (15 to 19), the claim
-    -- (20 to 27). After the acceptance only the version is left.
+    -- (20 to 27). Once APNs has accepted the start, only the version is left.
     local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
     local isRecordedAgain = sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
     if start ~= '' and not isRecordedAgain then
@@ -128,9 +127,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         if storedClaim ~= claim and (storedClaim == '' or storedClaim ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- `form` is above 0 if there is a token. Usually a token shows that the activity lives already, so the start is
-        -- not needed. The exception is the phase START_SENDING: the newest version is the start, which APNs has not
-        -- processed. Then the token belongs to the activity's previous life, so the start may be sent.
+        -- A token (`form` above 0) usually shows that the activity lives already, so the start is not needed. But if
+        -- APNs has not processed this start yet (START_SENDING), the token belongs to the previous life, so the start
+        -- may be sent.
         if newestIsEnd or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -155,7 +154,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     else
       -- If Redis knows this start only from `recordStart`, a token that was registered at the start's timestamp or
-      -- later shows that the activity lives already. Any other start becomes the newest version, and begins a life.
+      -- later shows that the start has reached its phone. Any other start becomes the newest version, and begins a
+      -- life.
       if isRecordedAgain and form > 0 and registeredAt >= timestamp * 1000 then return 'duplicate' end
       newestVersion, form, token, acceptedAlertVersion, held = version, 0, '', '', ''
     end
@@ -175,12 +175,12 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
-    -- If Redis already knows a life of the activity, the later end of both lives counts.
+    -- If Redis already knows a life of the activity, updates end with the later of both lives.
     updatesUntilSeconds = math.max(readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '') or 0,
       computeLastUpdateSecond(readServerTime(), timestamp * 1000))
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
       -- If the start became the newest version, the held command would be removed. But perhaps no worker ever sent this
-      -- start. So the script keeps the held command, and does not record the start.
+      -- start. So the script keeps the held command, and does not store the start.
       if held ~= '' then return 'settled' end
       local nextPhaseByte = @SETTLED@
       if lastAssignedTimestamp > timestamp then
@@ -197,17 +197,21 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   end
 
   -- # An activity: holding a command
-  -- Keeps a command in Redis until a token registers. The command is kept only if the reply is `held`. ARGV[2] is its
-  -- version in digits, ARGV[3] the command. ARGV[4] is `1` if the command has an alert. ARGV[5] is the version in the
-  -- form that the value has.
+  -- Keeps a command in Redis until a token registers, and replies `held`. With any other reply, the command is not
+  -- kept. ARGV:
+  --     2   the command's version in digits
+  --     3   the command
+  --     4   `1` if the command has an alert
+  --     5   its version in the form that the value has
   if operation == 'hold' then
     if phase == @NO_VERSION@ or newestVersion ~= ARGV[5] then return 'superseded' end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     local newHeld = ARGV[2] .. ARGV[3]
     if form > 0 then
-      -- If the value already holds this command, the reply to an earlier call was lost, and the token came later. The
-      -- worker that registers the token gets the command, so the caller must not send the command too. The value is
-      -- written again, because the reply may have to wait until replicas have the command.
+      -- The activity has a token now. So nothing is held, and the reply is `retry`: the caller sends the command.
+      -- Exception: the value already holds this command. Then the reply to an earlier call was lost, and the token came
+      -- later. The worker that registers the token gets the command, so the caller must not send the command too. The
+      -- value is written again, because the reply may have to wait until replicas have the command.
       local isHeldAlready = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@ and held == newHeld
       if not isHeldAlready then return 'retry' end
       store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
@@ -222,8 +226,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   -- # An activity: registrations
   if operation == 'register' then
     if tokenSource == @FROM_COMMAND@ then
-      -- The token came with a command. If the value already has this token, the token keeps its registration time. If
-      -- the token is the one that was retired last, the script refuses it.
+      -- The token came with a command. If the value already has this token, the token keeps its registration time. The
+      -- token that was retired last is refused.
       if form == newForm and token == newToken then
         registrationTime = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
@@ -233,11 +237,10 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if isOlderRegistration(registrationTime, registeredAt) then
       return 'stale' .. (namedAudiences and makeDeparturesPart() or '')
     end
-    -- A registration may need several calls. Only the first names audiences, so a call without audiences may be a later
-    -- one. Since the first call, another record with the same time may have stored another token, or removed the token.
-    -- Then this later call is stale and changes nothing. Two kinds of calls without audiences are not checked:
-    -- - A call with the time 0, because a stored 0 means that no registration has come yet.
-    -- - A call for a token that came with a command: a command never names audiences.
+    -- A registration may need several calls, of which only the first names audiences. Since then, another record with
+    -- the same time may have stored another token, or removed the token. Then a later call is stale and changes
+    -- nothing. The check leaves out the time 0, which means that no registration has come yet, and tokens of commands,
+    -- which never name audiences.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -251,8 +254,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then
         return 'full' .. makeDeparturesPart()
       end
-      -- A push to an audience may have replaced the state that the activity shows. Digest 0 says that the state is not
-      -- known.
+      -- For an activity that is or was in audiences, the shown state is not known (digest 0), because a push to an
+      -- audience may have replaced it.
       if namedAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then newShownDigest = '\0\0\0\0\0\0' end
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
@@ -279,15 +282,15 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
       nextAssignedTimestamp = math.max(lastAssignedTimestamp, shownTimestamp)
     end
-    -- If the newest version itself is still held, the reply brings the held command to the worker. An older command
-    -- that is held for its alert stays as it is (admit.lua: Phases).
+    -- If the newest version itself is held, the reply brings the held command to the worker. It does not bring an older
+    -- command that is held only for its alert (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ and (not namedAudiences or formerAudiences == '') then
       heldByteCount = heldByteCount + #held
       if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'full' end
       reply = reply .. held
     end
-    -- If the registration is read again, it may have released the held alert before Redis lost data. Then no later
-    -- command gets this alert (R25), and an older command that is held only for its alert is removed.
+    -- If the registration is read again, it may have released the held alert before Redis lost data, so the alert may
+    -- have rung (R25). Then no later command gets this alert. An older command that is held only for it is removed.
     if alertsReleasedUntil and held ~= '' and findAlertTimestamp(held) * 1000 <= alertsReleasedUntil then
       if nextPhase == @HELD_ALERT@ then
         nextPhase = @HELD@
@@ -300,8 +303,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local lastUpdateSecond = readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '')
     if not lastUpdateSecond or tokenSource == @FROM_REREADING@ then
       local now, seconds = readServerTime()
-      -- If no life has begun, a life begins with this token. A reread record with a different token may belong to a
-      -- later life, whose start is not read again.
+      -- The first token begins a life. A different token from a record that is read again may belong to a later life,
+      -- whose start is not read again.
       if not lastUpdateSecond or form ~= newForm or token ~= newToken then
         updatesUntilSeconds = math.max(lastUpdateSecond or 0, computeLastUpdateSecond(now, writtenAt))
       end
@@ -309,8 +312,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       -- lower timestamps. So the next push must get a timestamp above the present second.
       if tokenSource == @FROM_REREADING@ then nextAssignedTimestamp = math.max(nextAssignedTimestamp, seconds) end
     end
-    -- If the shown version has become the newest, it is no end, and has not drawn on the budget. Otherwise the newest
-    -- version keeps these bits.
+    -- A shown version that has become the newest is no end, and has not drawn on the budget. Any other newest version
+    -- keeps these two bits.
     local nextBits = 0
     if nextVersion == newestVersion then
       nextBits = (phaseByte >= @HAS_DRAWN@ and @HAS_DRAWN@ or 0) - (newestIsEnd and @UPPER_CASE@ or 0)
@@ -339,8 +342,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- # An activity: confirmations
   -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it.
-  -- `registrationTime` is the time that an earlier reply gave with these audiences. If Redis has another time now, the
-  -- activity may have left more audiences since, so the list stays.
+  -- `registrationTime` is the time that came with these audiences in an earlier reply. If Redis has another time now,
+  -- the activity may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
     if formerAudiences ~= '' and registrationTime == registeredAt then
       formerAudiences = ''

@@ -92,8 +92,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local count = #keys
   local values = callRedis('MGET', unpack(keys))
   if values.err then return values end
-  -- The array of keys becomes the array that the script returns: the reply to each call replaces the call's key, and
-  -- the values and the clock follow. A second array would make the short path 1 % slower.
+  -- The array of keys becomes the array that the script returns: each reply replaces the key of its call, and the
+  -- values and the clock follow. A second array would make the short path 1 % slower.
   local replies, replyCount = keys, count
 
   -- The variables from here on keep what the loop has computed, because the next call often needs the same:
@@ -108,15 +108,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     sendBytes           the bytes that a send verdict writes now: digest 0, phase `a`, the time
   --     sendBytesWithDraw   the same, with the bit HAS_DRAWN: the version draws on the budget
   local now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw
-  -- The last request: what a call asked for. `isHigh` says whether this was priority 10. `format` is the format in
-  -- which the values of this call and of calls with an equal request are read.
+  -- What the last call asked for (an acceptance is left out): priority 10 if `isHigh`, the reserve if `mayUseReserve`.
+  -- `format` is the format in which the values of this call and of calls with an equal request are read.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
   -- A value is plain if it ends with the token or with the accepted alert, and its activity still accepts updates.
-  -- These variables describe the last plain value: its length `plainSize`, and a range of prefixes (# Packed numbers).
-  -- The next value is plain too if it has the same length, and if its `prefix` is at least `prefixMin` and below
-  -- `prefixMax`. To forget the last plain value, the loop sets `prefixMin` to infinity: then no prefix is in the range.
-  -- The length -1 says that there was no plain value yet.
+  -- These variables describe the last plain value. The next value is plain too if its length is `plainSize`, and its
+  -- `prefix` (# Packed numbers) is at least `prefixMin` and below `prefixMax`. At first and to forget the last plain
+  -- value, `prefixMin` is infinite, so that no prefix is in the range.
   local prefixMin, prefixMax, plainSize = math.huge, 0, -1
   -- Computed for a value like the last plain one, and for the pace with the number `computedPaceNumber`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
@@ -157,8 +156,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # Computed for several calls
-  -- The loop calls the next functions only if it cannot use their last results again. They use no variable from
-  -- outside, because Redis would take longer to make them (admit.lua: Speed).
+  -- The loop calls these functions only if it cannot use their last results again. They use no variables from outside,
+  -- because Redis then makes them faster (admit.lua: Speed).
 
   -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
   -- `sendBytesWithDraw` (# Variables).
@@ -204,9 +203,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, nextPosition = read(CALL_FORMAT, calls, position)
     position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    -- Read `requestAndPace`, except in two cases: the last call had the same number; or the call is an acceptance,
-    -- which uses no result of this block. A call with a flag that this block removes is always read here, because
-    -- `lastRequestAndPace` has no such flag.
+    -- Read `requestAndPace`, unless the last call had the same number or the call is an acceptance, which needs no
+    -- result of this block. `lastRequestAndPace` has none of the flags that this block removes, so a call with one of
+    -- them is always read.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
@@ -224,14 +223,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
         request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
         request % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
       format = isHigh and FIXED_AND_BUCKET_FORMAT or FIXED_FORMAT
-      -- An update, an end and a 429 need the clock. Of the codes, only that of a 429 has both of the lowest bits:
-      -- THROTTLED is 3.
+      -- Updates, ends and 429s need the clock. Of the settlements' codes, only that of a 429 (THROTTLED, 3) has both of
+      -- the lowest bits.
       if not now
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
         now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw = readClock()
-        -- Forget the last plain value. Its `prefixMin` was computed without the clock, so a value would count as plain
-        -- even after its last second for updates.
+        -- Forget the last plain value: its `prefixMin` was computed without the clock, so an activity whose updates
+        -- have ended would count as plain.
         prefixMin = math.huge
       end
     end
@@ -244,18 +243,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local size = #value
       if size ~= plainSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
-        -- Forget the last plain value: this value has another length, so its prefix must not be compared with the
-        -- range.
+        -- Forget the last plain value: the range of prefixes is only for values of its length.
         prefixMin = math.huge
       end
-      -- `fullAt` is when the bucket will be full. Only a request for priority 10 (`isHigh`) needs it, and only
-      -- FIXED_AND_BUCKET_FORMAT reads it. With FIXED_FORMAT it is nil.
+      -- `fullAt` is when the bucket will be full; nil unless the call asks for priority 10 (`isHigh`), because only
+      -- FIXED_AND_BUCKET_FORMAT reads it.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
 
       -- 1. Is the value plain?
       -- The model decides the same: search for `decision: eight hours`.
       if prefix < prefixMin or prefix >= prefixMax then
-        -- The value is not like the last plain value. If it is plain, the following values are compared with it.
+        -- The value is not like the last plain one. If it is plain itself, the next values are compared with it.
         local newPrefixMin, newPrefixMax = findPlainPrefixes(prefix, size, seconds or 0)
         if not newPrefixMin then break end
         prefixMin, prefixMax, plainSize, computedPaceNumber = newPrefixMin, newPrefixMax, size, nil
@@ -263,12 +261,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
         if prefix < prefixMin then break end
       end
 
-      -- 2. Is the phase common, and is the last assigned timestamp not above the newest version's? There are two cases:
-      -- - One of these five phases, which have the bit @OWN_TIMESTAMP@: the last assigned timestamp is the newest
-      --   version's own.
-      -- - `w` or `s` without this bit: the newest version waits or was `unchanged`, so it got no timestamp. The last
-      --   assigned one is in bytes 40 to 44. Only for an update, the short path compares it with the newest version's
-      --   timestamp. Any other call takes the long path.
+      -- 2. Is the phase common, and is the last assigned timestamp not above the newest version's?
+      -- - In the first five phases, with the bit @OWN_TIMESTAMP@, both are the same.
+      -- - In `w` and `s` without this bit, the newest version waits or was `unchanged`, so it got no timestamp. The
+      --   last assigned one (bytes 40 to 44) is compared only for an update; any other call takes the long path.
       local phase = sentAndPhase % @HAS_DRAWN@
       if phase ~= @SENDING@ and phase ~= @SETTLED@ and phase ~= @WAITING@
         and phase ~= @NOT_SHOWN@ and phase ~= @START_SENDING@
@@ -281,9 +277,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
         end
       end
 
-      -- 3. A settlement: is it the acceptance of the newest version? An end, and a call that brings a token or an alert
-      -- of another command, take the long path.
-      -- The model decides the same: search for `decision: acceptance`.
+      -- 3. A settlement: is it the acceptance of the newest version? Ends, and calls with a token or an older alert,
+      --    take the long path. The model decides the same: search for `decision: acceptance`.
+      --
       -- IS_END is the lowest of these bits, before TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS: `>=` finds them all.
       if requestAndPace >= @IS_END_IN_REQUEST@ then
         if requestAndPace == @ACCEPTANCE_REQUEST@ and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version then
@@ -294,11 +290,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
         break
       end
 
-      -- 4. An update: is its timestamp higher than the newest version's? Then the update keeps its own timestamp, which
-      --    is above the last assigned one. `assigned` is this timestamp times TIMESTAMP_FACTOR, the first part of a
-      --    reply with a number. An older update is superseded. `break` leaves two kinds of updates to the long path:
-      --    one with the same timestamp, because the sequences must be compared; and an older one that may replace a
-      --    held alert.
+      -- 4. An update: is its timestamp higher than the newest version's? Then the update keeps its own timestamp:
+      --    `assigned`, which is multiplied by TIMESTAMP_FACTOR. If it is lower, the update is superseded. `break`
+      --    leaves to the long path an equal timestamp, and an older update that may replace a held alert.
       -- The model decides the same: search for `decision: order of versions` and `decision: timestamp`.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
       if assigned <= newest then
@@ -314,8 +308,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
           computePace(prefix, ARGV[paceNumber], now)
       end
 
-      -- 6. May the update be sent now? SETRANGE, which writes the update, keeps the expiry. So the first send verdict
-      --    in each 1,000 seconds takes the long path, which renews the expiry.
+      -- 6. May the update be sent now? The first send verdict in each 1,000 seconds takes the long path, to renew the
+      --    expiry.
       -- The model decides the same: search for `decision: spacing`, `decision: expiry` and `decision: unchanged`.
       if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
 
@@ -334,13 +328,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
         end
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
-      -- SETRANGE replies with the value's length. If the length is another one, the key has another kind of value.
+      -- SETRANGE replies with the value's length. Any other length shows that the key does not have an activity's
+      -- value.
       if written ~= size then
         reply = tonumber(written) and MALFORMED or written
       elseif isDemoted then
         -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if pushes = 4,
-        -- interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw` (admit-updates.lua) has
-        -- another formula with the same result, because d is a whole number.
+        -- interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 are left. `draw` (admit-updates.lua) computes the
+        -- same in another way.
         -- The model decides the same: search for `decision: pushes left`.
         local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
         reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
@@ -374,9 +369,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # The reply
-  -- If a reply is the activity's value, the worker computes the pushes left from this value and the clock. Only
-  -- question 7 of the short path makes such a reply, and question 5, before it, sets `sentAndPhaseMax`. So if this
-  -- variable is nil, no reply needs the clock.
+  -- The worker needs the clock only if a reply is the activity's value, from which it then computes the pushes left.
+  -- Such a reply comes only from question 7 of the short path, after question 5 has set `sentAndPhaseMax`.
   if sentAndPhaseMax then
     replyCount = replyCount + 1
     replies[replyCount] = now

@@ -27,9 +27,9 @@ local suffix = ARGV[2]
 -- may still list it. Empty if there are none.
 local function makeDeparturesPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
--- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the
--- device no longer name, and `changedSuffixes` the suffixes of these registrations' types. The device does not leave an
--- audience that the registration of another attributes type still names, or that it has left before (field `l`).
+-- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that registrations of the types
+-- `changedSuffixes` no longer name. The device does not leave those that the registration of another type still names,
+-- or that it has left before (field `l`).
 local function findNewDepartures(noLongerNamed, changedSuffixes, l)
   local fields, excluded = noLongerNamed == '' and {} or callRedis('HGETALL', key), {sub(l, @TIME_BYTES@ + 1)}
   for index = 1, #fields, 2 do
@@ -41,8 +41,8 @@ local function findNewDepartures(noLongerNamed, changedSuffixes, l)
 end
 
 -- Returns a new field `l` with the audiences in `leftAudiences`. If the device has just left some of them
--- (`hasNewDepartures`), the field gets a later time than before, so that a confirmation with the former time has no
--- effect.
+-- (`hasNewDepartures`), the field gets a later time than before, so that a confirmation with the former time changes
+-- nothing.
 local function makeFieldL(at, leftAudiences, hasNewDepartures, l)
   if leftAudiences == '' then return '' end
   local timeBefore = #l > @TIME_BYTES@ and read('<I6', l) or 0
@@ -74,8 +74,8 @@ local function findExpiredStart(starts)
   return nil
 end
 
--- Keeps a start in Redis until a token of its attributes type registers. The start is kept only if the reply is `held`.
--- The version is in digits. ARGV[5] is empty.
+-- Keeps a start in Redis until a token of its attributes type registers, and replies `held`. With any other reply, the
+-- start is not kept. The version is in digits. ARGV[5] is empty.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
@@ -90,8 +90,8 @@ if operation == 'holdStart' then
       return 'superseded'
     elseif sub(w, position, nextPosition - 1) == newStart then
       -- The field already holds this start, so the reply to an earlier call was lost. If a token has come since, the
-      -- worker that registers the token gets the start, so the caller must not send the start too. The field is written
-      -- again, because the reply may have to wait until replicas have the start.
+      -- worker that registered it gets the start, so the caller must not send it too. The field is written again,
+      -- because this reply, too, may have to wait until replicas have the start.
       writeFields({'w' .. suffix, w}, DEVICE_EXPIRY)
       return 'held'
     end
@@ -129,10 +129,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = isOlderRegistration(readRegistrationTime(registration), readRegistrationTime(t))
-  -- A registration may need several calls; only the first call names audiences. This call may be a later one. Another
-  -- registration, or an unregistration, with the same time may have been stored meanwhile: then `t` has this time, but
-  -- another token or none. In that case this call is stale and changes nothing. Calls for a token that came with a
-  -- command are not checked, because a command never names audiences.
+  -- A registration may need several calls, of which only the first names audiences. Since then, another record with the
+  -- same time may have stored another token, or removed the token. Then a later call is stale and changes nothing.
+  -- Tokens of commands are not checked, because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then
@@ -151,9 +150,8 @@ if operation == 'registerDevice' then
     end
     l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
-  -- Find the held start for the reply: the one after the start in the previous reply, or without a previous reply the
-  -- first one. If the start in the previous reply is no longer held, the reply has the first start with the same or a
-  -- newer version.
+  -- Find the held start for the reply: the one after the start in the previous reply, or the first one if there was no
+  -- previous reply. If the previous start is no longer held: the first one that is not older.
   local position, isPastPrevious, nextStart, firstNotOlder = 1, previousVersion == '', nil, nil
   while w and position <= #w and not nextStart do
     local version, activity, commandPosition, nextPosition = readHeldStart(w, position)
@@ -168,9 +166,8 @@ if operation == 'registerDevice' then
     position = nextPosition
   end
   if not isPastPrevious then nextStart = firstNotOlder end
-  -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
-  -- Redis knows. Otherwise the start might wait forever: the registration of the newer token may be settled, and then
-  -- no worker reads that registration again.
+  -- A stale registration may also get a held start in its reply, which the worker sends with the newer token. Otherwise
+  -- the start might wait forever: if the newer registration is settled, no worker reads that one again.
   local departuresInReply = namedAudiences and makeDeparturesPart(l) or ''
   if departuresInReply ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. departuresInReply end
@@ -187,9 +184,9 @@ if operation == 'registerDevice' then
 end
 
 -- # A device: the token of a start
--- Gets the token for a start, and draws on the bucket of starts. Draws nothing if there is no token (`noToken`), or if
--- the bucket is empty (`wait`). If a token came with the start, `registration` and `restOfToken` have it, as in
--- `registerDevice`.
+-- Gets the token for a start, and draws on the bucket of starts. Draws nothing if there is no token (`noToken`) or the
+-- bucket is empty (`wait`). `registration` and `restOfToken` have the token that came with the start, as in
+-- `registerDevice`, or are empty.
 if operation == 'takeStartToken' then
   local bucket, registration, restOfToken = ARGV[3], ARGV[4], ARGV[5]
   local t, u, s, d = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
@@ -206,8 +203,8 @@ if operation == 'takeStartToken' then
   if #t > @TIME_DIGITS@ then
     local now, interval, pushes, _, longestFillSeconds = readServerTime(), read('<I3I2I2I4', bucket)
     local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
-    -- Cut `fullAt` if it is later than any empty bucket needs: a policy got faster refills, or the clock was set back.
-    -- The surplus counts as a refund, so that time + sum still names the draws (settle.lua).
+    -- Cut `fullAt` if it is too late, because a policy got faster refills or the clock was set back. The cut counts as
+    -- a refund, so that the names of the draws stay valid (settle.lua: Refunds).
     local surplus = fullAt - now - math.max(pushes * interval, 1000 * longestFillSeconds)
     if surplus > 0 then
       fullAt, refunded = fullAt - surplus, formatTime((refunded == '' and 0 or refunded) + surplus)

@@ -7,8 +7,8 @@ if isBatch then
   if values.err then return values end
   local now, seconds = readServerTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-  -- Parts of UNKNOWN, the value that stands for an activity that Redis does not know: the bytes between the token's
-  -- form and the time of the registration; and its version, which is zeros.
+  -- Parts of UNKNOWN, the value that stands for an activity that Redis does not know: its bytes from the digest to
+  -- before the time of the registration, and its version, which is zeros.
   local middleOfUnknown = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   local versionOfUnknown = sub(UNKNOWN, @AT_VERSION@, @AT_BUCKET@ - 1)
   for index = 1, #KEYS do
@@ -57,9 +57,8 @@ if isBatch then
       -- bytes as the call, so the script copies them. `middle` has the bytes between the token's form and the time.
       local middle = middleOfUnknown
       if tokenSource == @FROM_REREADING@ or shownVersion ~= '' then
-        -- If the registration says which version the app shows, this version is the newest, and settled. The last
-        -- assigned timestamp is this version's own; if the registration is read again, it is at least the present
-        -- second.
+        -- A version that the app shows is the newest one, and settled. The last assigned timestamp is this version's
+        -- own, but if the registration is read again, at least the present second.
         local version, phase = versionOfUnknown, @NO_VERSION@
         if shownVersion ~= '' then version, phase = shownVersion, @SETTLED@ end
         local timestamp = read('<I5', version)

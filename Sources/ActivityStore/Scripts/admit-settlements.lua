@@ -6,9 +6,8 @@
 -- other outcome, even if the other outcome arrives first: one worker may have sent a start while another worker settles
 -- this start as `unknown`.
 
--- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
--- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains under `# All steps`. `code`
--- is what the settlement reports (SettlementCode).
+-- Makes the functions of this file, and returns the last one, `settle`. The loop runs `makeSettle` only if a batch
+-- needs it (admit.lua: Speed).
 local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, findParts, joinParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
@@ -22,18 +21,16 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
     return @SETTLED@
   end
 
-  -- Returns the new part about the start, if a settlement settles the start's version. An acceptance removes the 14
-  -- bytes after the version. Any other settlement writes `s` into the first of these bytes.
+  -- Returns the new part about the start, after a settlement of the start's version. 14 bytes follow the version: an
+  -- acceptance removes them, and any other settlement writes `s` into the first one.
   local function startAfter(code, version, start)
     if code == @ACCEPTED@ then return version end
     return version .. 's' .. sub(start, 15)
   end
 
-  -- Returns the part about the last 429 after a further 429; nil if the present part stays. `throttle` is the present
-  -- part, and `lastSendAt` is the time of the last send verdict.
-  --
-  -- Workers may report the 429 of one push several times, but it must double the spacing only once. So a 429 counts
-  -- only if a send verdict came after the last recorded 429, or if the clock was set back.
+  -- Returns the part about the last 429 after a further 429; nil if the present part, `throttle`, stays. Workers may
+  -- report the 429 of one push several times, but it must double the spacing only once. So it counts only if a push was
+  -- allowed (`lastSendAt`) after the last recorded 429, or if the clock was set back.
   local function throttleAfter(throttle, lastSendAt, pace, now)
     local spacing, longestSpacing, recovery = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
@@ -68,8 +65,8 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
 
-    -- Find out what the settlement changes. `changesParts`: whether it changes a part after the fixed part. `start`:
-    -- the new part about the start; nil if this part does not change.
+    -- Find out what the settlement changes. `changesParts`: a part after the fixed part. `start`: the new part about
+    -- the start; nil if this part does not change.
     local code, form, changesParts = requestByte % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
@@ -94,8 +91,8 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
         acceptedAlertVersion, changesParts = alertVersion, true
       end
     end
-    -- In a settlement, `token.registeredAt` says since when the token is dead. If the activity's token was registered
-    -- at this time or later, it stays.
+    -- Here `token.registeredAt` says since when the token is dead. A token that was registered at this time or later
+    -- stays.
     local registeredAt = read('<I6', value, @AT_REGISTERED@)
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
       and token.registeredAt ~= registeredAt and not isOlderRegistration(token.registeredAt, registeredAt)
@@ -108,13 +105,14 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
     if newestIsEnd then nextPhaseByte = nextPhaseByte - @UPPER_CASE@ end
     if changesParts or removesHeld or leavesAudiences then
       if leavesAudiences then
-        -- The stored time of the registration becomes a millisecond later. If the same registration is read again, it
-        -- is then stale, so it brings back neither the token nor the audiences.
+        -- The stored time of the registration becomes a millisecond later, so that the same registration is stale if it
+        -- is read again, and brings back neither the token nor the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
         if audiences then audiences, formerAudiences, nextShownDigest = '', formerAudiences .. audiences, 0 end
       end
       if losesToken then
-        -- The value keeps the beginning of the token's SHA-1, so that no command with this token brings the token back.
+        -- The value keeps the beginning of the token's SHA-1, by which the scripts refuse this token if a command
+        -- brings it.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
       local fixedPart = pack('<I6B', nextShownDigest, nextPhaseByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)

@@ -23,10 +23,10 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   local heldByteCount = 0
 
   -- # The token
-  -- Puts the call's token into the value. Returns the value, the last assigned timestamp, whether the value has the
-  -- call's token now, and by how many bytes this made the value longer. The value does not change in two cases: it has
-  -- a later registration or unregistration, or the call's token is the one that was retired last. `rereadAtSeconds` is
-  -- the present time if the command is read again because Redis lost data, otherwise false.
+  -- Puts the call's token into the value, unless the value has a later registration or unregistration, or this token is
+  -- the one that was retired last. If the command is read again because Redis lost data, `rereadAtSeconds` is the
+  -- present second, otherwise false. Returns the value, the last assigned timestamp, whether the value has the call's
+  -- token now, and how many bytes longer this made the value.
   local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
     local isRefused = isOlderRegistration(token.registeredAt, (read('<I6', value, @AT_REGISTERED@)))
     if not isRefused and retired ~= '' then
@@ -52,9 +52,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   end
 
   -- # The order of versions
-  -- Compares the call's version with the newest one. Returns whether they are the same, and the reply that refuses the
-  -- command by the order of versions (R11, R13). The reply is nil if the command may become the newest version, or if
-  -- the command repeats the newest version, which is not settled.
+  -- Returns whether the call has the newest version; and the reply that refuses the command (R11, R13), nil if it may
+  -- become the newest version or repeats one that is not settled. (A start that is being sent counts as settled.)
   -- The model decides the same: search for `decision: order of versions`.
   local function findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
       newestIsEnd, startPosition, heldPosition)
@@ -70,19 +69,19 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     if isEnd and newestIsEnd then
       if isSameVersion then
         if phase == @SETTLED@ then return true, 'duplicate' end
-        -- The `-` says that the phone does not show this end. Then a LifetimeKeeper makes the end of a lifetime again.
+        -- `-`: the phone does not show this end. Then a LifetimeKeeper makes the end of a lifetime again.
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end
-      -- If the newest end is not settled, or the phone does not show it, a newer end may come. The exception: the end
-      -- of a lifetime does not replace an end that is not settled, because that end may still be sent.
+      -- A newer end may come if the newest end is not settled, or the phone does not show it. But the end of a lifetime
+      -- does not replace an end that is not settled, because that end may still be sent.
       local maySupersede = phase == @NOT_SHOWN@
         or phase ~= @SETTLED@ and paceByte % @IS_LIFETIME_END_MODULUS@ < @IS_LIFETIME_END@
       return false, not (comesAfterNewest and maySupersede) and 'ended' or nil
     end
     if isEnd then
-      -- If a newer start has come, the end belongs to an earlier life. The exception: with the bit ENDS_NEWER_LIFE, the
-      -- end also ends the newer life (R13).
+      -- An end that is older than the newest start belongs to an earlier life. But with the bit ENDS_NEWER_LIFE, it
+      -- ends the newer life too (R13).
       local isOfEarlierLife = startPosition < heldPosition and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
         and isNewer(sub(value, startPosition, heldPosition - 1), version)
       return isSameVersion, isOfEarlierLife and 'superseded' or nil
@@ -90,8 +89,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
 
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
     if isSameVersion and not newestIsEnd then return true, isSettledOrStart and 'duplicate' or nil end
-    -- The newest version is not settled, so it can still carry the older update's alert. But a start cannot: the alert
-    -- belongs to the life before.
+    -- A newest version that is not settled can still carry the older update's alert. A start cannot: the alert belongs
+    -- to the life before it.
     if mayReplaceHeldAlert and not isSameVersion and not comesAfterNewest and not isSettledOrStart then
       return false, 'alertAwaitsCarrier'
     end
@@ -99,7 +98,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   end
 
   -- # Whether the state may be sent now
-  -- Returns the reply that refuses a command for one of three reasons; else nil. `decide` has a fourth: `alertHeld`.
+  -- Returns the reply to a command that is too old for an unknown activity, comes after the activity's eight hours, or
+  -- carries an alert that is not newer than the last accepted one. Otherwise nil. (`decide` may reply `alertHeld`.)
   local function findObstacle(paceByte, phase, isEnd, seconds, lastUpdateSecond, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
     -- The model decides the same: search for `decision: eight hours`.
@@ -164,8 +164,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     local newestIsHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
-    -- The worker must add the held alert to the command, and ask again. The exception: the command is the held one, and
-    -- there is still no token. Then it stays held.
+    -- The worker must add the held alert to the command, and ask again. But if the command is the held one, and there
+    -- is still no token, it stays held.
     if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and newestIsHeld and not hasToken) then
       return 'alertHeld'
     end
@@ -185,8 +185,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     -- The model decides the same: search for `decision: no token` and `decision: spacing`.
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
-      -- Without a token, the held command stays held. If its token was retired while the command was being sent, the
-      -- phase becomes HELD or HELD_ALERT again.
+      -- Without a token, the held command stays held. If its token was retired while it was being sent, the phase
+      -- becomes HELD or HELD_ALERT again.
       if newestIsHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
@@ -197,9 +197,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply `alertHeld`, with the time of the registration and the held command. The worker's memory for the
-  -- replies to a batch is limited, so all held commands in them together have at most @REPLY_STRING_BYTES_MAX@ bytes;
-  -- the first one always fits. If the held command does not fit, returns `wait1`: ask again after 1 ms.
+  -- Returns the reply `alertHeld`, with the time of the registration and the held command. The worker has room for
+  -- @REPLY_STRING_BYTES_MAX@ bytes of held commands in the replies to a batch; the first one always fits. If a further
+  -- one does not fit, returns `wait1`: ask again after 1 ms.
   local function replyWithHeld(value, heldPosition)
     local held = sub(value, heldPosition)
     heldByteCount = heldByteCount + #held
@@ -226,10 +226,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- will be full; nil if this time stays.
   -- The model decides the same: search for `decision: budget` and `decision: pushes left`.
   local function draw(pace, requestByte, fullAt, hasDrawn, now)
-    -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
-    -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
-    -- interval) + 1. For example, if interval = 600 s and d = 900 s, then the bucket lacks 2 pushes. The short path has
-    -- another formula with the same result (admit-batches.lua).
+    -- The bucket lacks one push for each interval until it is full, and a begun interval counts as a whole one: d /
+    -- interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) / interval) + 1. For
+    -- example, if interval = 600 s and d = 900 s, it lacks 2 pushes. (admit-batches.lua uses another formula.)
     local pushesLeft = pace.pushes
     if fullAt > now then
       local missing = fullAt - now - 1
@@ -281,8 +280,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   --     assigned     the timestamp of the push
   --     newFullAt    when the bucket will be full; nil if this time stays
   local function storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
-    -- The bytes after the version, up to the last one that changes: the time at which the bucket will be full, and then
-    -- the last assigned timestamp, if this is not the version's own.
+    -- The bytes after the version, up to the last one that changes: when the bucket will be full, and then the last
+    -- assigned timestamp, if this is not the version's own.
     local bucketAndAssigned = ''
     if newFullAt then bucketAndAssigned = pack('<I6', newFullAt) end
     if assigned ~= timestamp then
@@ -291,9 +290,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
         .. pack('<I5', assigned)
     end
     local newBytes = pack('<I6BI6', 0, nextPhaseByte, now) .. version .. bucketAndAssigned
-    -- SETRANGE is faster than SET. But SETRANGE does not renew the expiry, and writes only `newBytes`. So SET is used
-    -- if other bytes have changed. SET is also used for the first send verdict in each 1,000 seconds, to renew the
-    -- expiry. This is often enough, because a value is stored an hour longer than needed.
+    -- SETRANGE is faster than SET, but does not renew the expiry, and writes only `newBytes`. So SET is used if other
+    -- bytes have changed, and for the first send verdict in each 1,000 seconds. This renews the expiry often enough,
+    -- because a value is stored an hour longer than needed.
     -- The model decides the same: search for `decision: expiry`.
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     if value ~= stored or not isInSameThousandSeconds then
@@ -337,7 +336,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
-    -- The activity left audiences. A worker must first write this into the audiences' pages (admit.lua: Audiences).
+    -- The activity left audiences. First, a worker must write this into the audiences' pages (admit.lua: Audiences).
     if audiences and formerAudiences ~= '' then
       return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, nextPosition
     end

@@ -2,9 +2,9 @@
 -- value. StoredActivity.swift lists the parts. The functions use only their parameters and global libraries, because
 -- Redis takes longer to make a function that uses the script's local variables (admit.lua: Speed).
 
--- Splits the byte of the phase, a letter with bits (admit.lua: Phases). Returns the phase of the newest version as a
--- lower-case letter, whether this version is an end, and `keptBits`: the difference between the byte and the letter. A
--- new letter plus `keptBits` is the byte with the new phase and the same other bits.
+-- Splits the byte of the phase into a letter and bits (admit.lua: Phases). Returns the phase of the newest version as a
+-- lower-case letter, whether this version is an end, and `keptBits`. A new letter plus `keptBits` is the byte of the
+-- new phase with the same bits.
 local function splitPhase(phaseByte)
   local phase = phaseByte % @HAS_DRAWN@
   if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
@@ -42,7 +42,7 @@ local function findParts(value, tokenLengthAndFlags, flags, phase)
     formerAudiences = value:sub(formerPosition, partPosition - 1)
   end
   local startPosition = partPosition
-  -- Usually none of the four flags from HAS_THROTTLE up is set. Then the next parts do not exist.
+  -- Usually HAS_THROTTLE and the three higher flags are not set. Then the next parts do not exist.
   if flags >= @HAS_THROTTLE@ then
     if flags >= @HAS_RETIRED_TOKEN@ then
       retired, partPosition =
@@ -79,11 +79,10 @@ local function readLastUpdateSecond(value, updatesUntilSeconds, form, hasStart)
 end
 
 -- Returns the last second in which updates are admitted, for a life that begins with a token, or with a start that is
--- read again. Usually the life begins now. But if the record is read again (R25), it began at `writtenAt`: when the
--- record of the token was written, or at the start's timestamp. Otherwise `writtenAt` is nil or false. A time in the
--- future does not count, nor one longer ago than a value is stored. If the record may belong to a later life than the
--- one that has begun, the caller takes the later of both ends. The model decides the same: search for
--- `decision: eight hours`.
+-- read again. If the record is read again (R25), the life began at `writtenAt`: when the token's record was written, or
+-- at the start's timestamp. Otherwise (`writtenAt` nil or false), and also if that time is in the future or longer ago
+-- than a value is stored, the life begins now.
+-- The model decides the same: search for `decision: eight hours`.
 local function computeLastUpdateSecond(now, writtenAt)
   local counts = writtenAt and writtenAt < now and writtenAt >= now - @ACTIVITY_EXPIRY_MILLISECONDS@
   local beganAt = counts and writtenAt or now

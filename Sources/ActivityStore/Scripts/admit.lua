@@ -158,7 +158,7 @@ local read, pack = struct.unpack, struct.pack
 -- send verdict in each 1,000 seconds renews the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
--- The value of an activity that Redis does not know. If a stored value is too short, the loop over a batch reads this
--- value instead, so that reading raises no error, and the call gets the reply MALFORMED.
+-- The value that stands for an activity that Redis does not know. The loop over a batch also reads it instead of a
+-- stored value that is too short, so that reading raises no error, and the call gets the reply MALFORMED.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}

@@ -35,9 +35,8 @@ local BYTES_BEFORE_ARRANGING, BYTES_BEFORE_FULL, RENEWAL_SECONDS =
 local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
--- Writes the page again with the next capacity, if the page fills more than half of that capacity. No entry is lost
--- between the writes: a server without free memory refuses a script only at its first write, and the APPEND of an entry
--- came before.
+-- Writes the page again with the next capacity, if the page fills more than half of it. This loses no entry: a server
+-- without free memory refuses a script only at its first write, which was the APPEND of an entry.
 local function growPage(key, header, pageBytes)
   local blockBytes = pageBytes + @STRING_OVERHEAD_BYTES@
   local growthBytes = blockBytes <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@

@@ -45,7 +45,7 @@ local nextInDirectory = boundOffset and sub(directory, boundOffset + 4, boundOff
 if not boundOffset or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextLowerBound then return directory end
 
 local page = callRedis('GET', key)
--- 1 if the page has, or once had, an entry of a device (MemberPage.Flag); otherwise 0.
+-- 1 if the page has, or once had, an entry of a device; otherwise 0 (MemberPage.Flag).
 local flags = 0
 if page and not (isNewSegment and sub(page, 9, 12) ~= NONE) then
   if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound

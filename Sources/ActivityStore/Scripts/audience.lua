@@ -92,11 +92,11 @@ local function isUnderWay(fanoutList, position, now)
   return byte22 % @IS_FINISHED_MODULUS@ == 0 and now - admittedAt < @RANGE_COUNT_KEPT_MILLISECONDS_MAX@
 end
 
--- Returns the number of ranges that a fan-out under way counts as: its own, but at least @COUNTED_RANGES_MIN@
--- (AudienceHashLimits.swift).
+-- Returns how many ranges a fan-out under way counts for in the limit of AudienceHashLimits.swift: its own number, but
+-- at least @COUNTED_RANGES_MIN@.
 local function countedRanges(rangeCount) return math.max(rangeCount, @COUNTED_RANGES_MIN@) end
 
--- Returns the number of ranges that the fan-outs under way count as together, and the number of all other fan-outs.
+-- Returns the sum of `countedRanges` over the fan-outs under way, and the number of all other fan-outs.
 local function countFanouts(fanoutList, now)
   local rangesUnderWay, otherCount = 0, 0
   for position = 1, #fanoutList, FANOUT_BYTES do
@@ -109,10 +109,9 @@ local function countFanouts(fanoutList, now)
   return rangesUnderWay, otherCount
 end
 
--- Adds a fan-out to the list, and returns the new list. The fan-outs under way have one limit, and all others have
--- another. If a limit is exceeded, removes the oldest fan-outs of this kind: of those under way, as many as make room
--- for one fan-out; of the others, at most two. So each call stays short. Two others are removed, and not only one, so
--- that the list becomes shorter again after many fan-outs have finished together.
+-- Adds a fan-out to the list, and returns the new list. If too many are then stored, removes the oldest ones: under
+-- way, as many as make room for one fan-out; of the others, at most two. So each call stays short, and the list becomes
+-- shorter again after many fan-outs have finished together.
 local function addFanout(fanoutList, fanoutName, now, broadcastCount)
   fanoutList = fanoutList .. fanoutName .. pack('<I6B', now, @BROADCAST_COUNT_FACTOR@ * broadcastCount)
   if #fanoutList <= @OTHER_FANOUTS_MAX@ * FANOUT_BYTES then return fanoutList end
@@ -185,9 +184,8 @@ if operation == 'admit' then
       and flags % @KIND_MODULUS@ == requestBits % @KIND_MODULUS@
     then
       if isSettled then return 'duplicate' end
-      -- The version is admitted again. Meanwhile the audience may have got or lost a channel, so the script stores the
-      -- present number of broadcasts. With the former number, the fan-out would finish too early, or wait for a
-      -- broadcast that does not come.
+      -- The version is admitted again. Since then, a channel of the audience may have been added or removed, so the
+      -- present number of broadcasts is stored. With the former number, the fan-out would finish too early or never.
       local fanoutPosition = findFanoutPosition(fanoutList, version .. pack('<I2', lastRangeCount))
       local byte22 = fanoutPosition and string.byte(fanoutList, fanoutPosition + 21)
       if fanoutPosition and byte22 % @IS_FINISHED_MODULUS@ == 0
@@ -210,8 +208,8 @@ if operation == 'admit' then
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newestVersion, version) then return 'superseded' end
     end
-    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise the fan-out records
-    -- of the newest version are perhaps not in Kafka, so its state might reach nobody.
+    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise that version's
+    -- fan-out records may not be in Kafka, so its state might reach nobody.
     if not isStart and not isEnd and isSettled and shownDigest == digest then
       storeFields('n', version .. 's')
       return 'unchanged'
@@ -247,10 +245,9 @@ if operation == 'admit' then
   end
   local timestamp = math.max(read('<I5', version), math.min((lastAssignedTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- Choose the version's number of ranges. Usually it is the wanted number. But if some of the last 64 fan-outs are
-  -- under way, the version gets as many ranges as the newest of them. Otherwise ranges of both versions would overlap
-  -- (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members.
-  -- Older fan-outs do not count: they probably never finish, and would set the number for hours.
+  -- Choose the version's number of ranges: that of the newest fan-out under way among the last 64, otherwise the wanted
+  -- number. Ranges of two numbers would overlap (the first of 2 ranges has the members of the first 2 of 4 ranges), so
+  -- two rounds would push to the same members. Older fan-outs do not count, because they probably never finish.
   local rangeCount = wantedRangeCount
   local oldestPosition = math.max(#fanoutList - @OTHER_FANOUTS_MAX@ * FANOUT_BYTES + 1, 1)
   for position = #fanoutList - FANOUT_BYTES + 1, oldestPosition, -FANOUT_BYTES do
@@ -311,7 +308,7 @@ if operation == 'checkpoint' then
   -- admitted version, and a number for each checkpoint:
   --     0    the range has another claim: another worker's, or an older one after a failover
   --     1    the checkpoint was recorded
-  --     2    the range has no claim: the server has lost data, so members may be missing too
+  --     2    the range has no claim: the server has lost data, perhaps also members
   local claimFields, storedClaims, changes, replies = {}, {}, {}, {readNewestVersionForActivities()}
   for number = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[number] end
   for index, storedClaim in ipairs(callRedis('HMGET', key, unpack(claimFields))) do
@@ -347,9 +344,9 @@ if operation == 'finish' then
   end
   local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
-    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
-    -- range then added the fan-out again, but without the number of broadcasts. This call is about a broadcast, so
-    -- ARGV[5] has the number.
+    -- The list had lost this fan-out: the server lost the hash, or too many newer fan-outs came. A call about a range
+    -- then added the fan-out again, but without the number of broadcasts, which this call about a broadcast has in
+    -- ARGV[5].
     broadcastCount = ARGV[5] + 0
     fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
       .. sub(fanoutList, fanoutPosition + 22)

@@ -52,8 +52,8 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 
 -- Checks whether the life that began at ARGV[3] continues. A worker asks before it works on a command that ends or
 -- restarts the activity.
--- - If the life continues, the script postpones the next claim of the activity by ARGV[4] or a multiple of ARGV[4]. So
---   no other worker makes the same command during this time.
+-- - If the life continues, its next claim is delayed, so that no other worker makes the same command meanwhile: by
+--   ARGV[4], and longer after several claims.
 -- - A restart also has ARGV[5], the version of the state that it shows. If a newer state has come since, the reply is
 --   `superseded`, and another restart is due at once.
 if operation == 'check' then
@@ -117,15 +117,14 @@ local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
-  -- Each start begins another life, so the script stores the time of the latest start. If no start is known, it stores
-  -- the earliest time at which the activity was alive. While the activity waits for a restart (kind `r`), only a start
-  -- replaces what is stored. With these rules, records have the same effect in any order, for example if workers read
-  -- them again after a loss of data.
+  -- Each start begins another life, so the time of the latest start is stored. If no start is known, it is the earliest
+  -- time at which the activity was alive. While the activity waits for a restart (kind `r`), only a start replaces
+  -- this. So records have the same effect in any order, for example if they are read again after a loss of data.
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
-    -- Usually the stored commands belong to the life before this start, so the script removes them. But if this start
-    -- is the restart that the activity waits for, they stay, because the next restart needs them too.
+    -- The stored commands belong to the life before this start, so remove them. But if this start is the restart that
+    -- the activity waits for, they stay, because the next restart needs them too.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

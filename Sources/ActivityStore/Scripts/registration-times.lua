@@ -2,10 +2,9 @@
 -- joins the parts of a script, because a script of Redis cannot load another one.
 
 -- Whether a registration or an unregistration at `time` is older than the stored one, so that it changes nothing.
--- Former releases also stored the times of clocks that are days ahead. If a stored time is more than
--- @REGISTRATION_LEAD_MAX@ ms ahead of the server's clock, it counts as unknown: otherwise all registrations until then
--- would change nothing. Of two times that are both too far ahead, the earlier one is older, so that a repeated
--- registration still changes nothing. The clock is read only if `time` is earlier than the stored time.
+-- Former releases also stored times of clocks that are days ahead. A stored time more than @REGISTRATION_LEAD_MAX@ ms
+-- ahead of the server's clock counts as unknown, or no registration would change anything until then. Of two times that
+-- are both too far ahead, the earlier one is older, so that a repeated registration still changes nothing.
 -- RegistrationTime.swift decides the same in Swift.
 local function isOlderRegistration(time, storedTime)
   if time >= storedTime then return false end

@@ -77,7 +77,6 @@ extension Audiences {
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
-    /// Returns the channel's earlier broadcast with the same version; nil if there is none.
     func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
         var earlier = channels[broadcasts[broadcast].channel].broadcasts.first
         while earlier != broadcast {
@@ -97,15 +96,10 @@ extension Audiences {
     /// Settles the record of `broadcast` without a result, because `earlier` has the same version and writes the
     /// result.
     ///
-    /// Exception: the partition of `earlier` has been released, so the record of `earlier` cannot settle any more. Then
-    /// `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
-    ///
-    /// For example, partitions were added to the fan-out topic, so a channel that belongs to partition 1 has the
-    /// broadcast `earlier` from offset 5 of partition 3.
-    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again, as
-    ///    `broadcast`.
-    /// 2. `earlier` takes over the new assignment of partition 3, and offset 5.
-    /// 3. When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
+    /// Exception: the partition from which the record of `earlier` came is released, so this record cannot settle any
+    /// more. Then `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed. This may
+    /// happen after partitions were added to the fan-out topic, because a channel may then have a record of another
+    /// partition than its own.
     mutating func settleDuplicate(_ broadcast: BroadcastIndex, of earlier: BroadcastIndex, now: Moment) {
         guard isPartitionReleased(of: broadcasts[earlier].record) else {
             return settleWithoutResult(broadcast, now: now)
@@ -129,7 +123,6 @@ extension Audiences {
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
-    /// Removes a broadcast from its channel's list, and frees it.
     private mutating func removeAndFree(broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         channels[channel].broadcasts.remove(broadcast, in: &broadcasts)

@@ -4,15 +4,15 @@ import Numbers
 
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
-    /// How long the broadcasts of a lost channel wait for a new one: from the request to the keeper, or from the
-    /// keeper's latest refusal. The wait is a little longer than 60 s, because after a transient failure the keeper
-    /// asks APNs again only after 60 s (`transientFailurePauseMilliseconds`).
+    /// How long the broadcasts of a lost channel wait for a new one, from the core's request to the keeper or from the
+    /// keeper's latest refusal. The wait is a little longer than 60 s: after a transient failure, the keeper asks APNs
+    /// again only after 60 s (`transientFailurePauseMilliseconds`).
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     /// Decides what APNs' response means for a broadcast: finishes it, or makes it wait to be sent again. Changes the
     /// channel's spacing after an accepted push and after a 429. If the channel is abandoned, drops the broadcast
     /// instead.
-    mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
+    mutating func handleBroadcastResponse(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         apps[appIndex].inFlightBroadcastCounts[environment] -= 1
@@ -102,9 +102,7 @@ extension Audiences {
     /// the keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the
     /// queue of requests is full, they do not wait.
     ///
-    /// If the wait ends and no new channel was named, the next push goes to the lost channel. APNs refuses this push
-    /// too, and the core requests a new channel again. So the core also recovers if the keeper could not create a
-    /// channel, or if the request or its response was dropped.
+    /// After a wait without success, the next push goes to the lost channel. APNs refuses it, and the core asks again.
     private mutating func requestReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelRequest(
@@ -117,7 +115,7 @@ extension Audiences {
 
     /// Called when the keeper has refused to replace a lost channel. If broadcasts still wait for the new channel,
     /// their wait begins again now, because the keeper asks APNs again only after a pause.
-    mutating func replacementChannelRefused(_ channel: ChannelIndex, now: Moment) {
+    mutating func handleRefusedReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
         beginWaitForReplacementChannel(channel, now: now)
     }
@@ -129,14 +127,14 @@ extension Audiences {
 
     /// Takes an audience's channel from the keeper. Broadcasts that wait for a push to the channel's environment will
     /// go to this channel. If a command waits only for this channel, it is admitted again.
-    public mutating func channelProvided(
+    public mutating func handleProvidedChannel(
         appIndex: UInt16,
         audience: AudienceDigest,
         _ providedChannel: AudienceChannel,
         now: Moment
     ) {
         apps[Int(appIndex)].channelProvidedAtMilliseconds[providedChannel.environment] = now.monotonicMilliseconds
-        keeperResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil)
+        handleKeeperResponse(appIndex: appIndex, audience: audience, providedChannel.environment, nil)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: providedChannel.environment)
         guard let channel = channelsByKey[key] else { return }
         channels[channel].apnsChannel = providedChannel

@@ -261,9 +261,9 @@ extension Audiences {
         return count
     }
 
-    /// Returns the push of a pool's next broadcast, which then counts as under way; nil if no broadcast may be sent
-    /// now. Finishes expired broadcasts that it finds. If no retry is permitted, a broadcast that failed before waits
-    /// for a further pause.
+    /// Returns the push of a pool's next broadcast; nil if no broadcast may be sent now. Expired broadcasts that come
+    /// before are finished. If `permitsRetry` is false, broadcasts that failed before pause for up to
+    /// ``AudiencesConfiguration/longRetryPauseMilliseconds``.
     mutating func takeNextBroadcast(_ pool: PoolTarget, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while let channel = popReadyChannel(appIndex, environment) {
@@ -320,7 +320,7 @@ extension Audiences {
 
     /// Takes back the broadcast that ``takeNextBroadcast(_:permitsRetry:now:)`` has returned, because no stream was
     /// free. Its channel waits in its app's queue again.
-    mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
+    mutating func putBackBroadcast(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         apps[appIndex].inFlightBroadcastCounts[environment] -= 1

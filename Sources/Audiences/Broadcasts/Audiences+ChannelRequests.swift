@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full,
-/// a request is dropped (R4). A dropped request does no lasting harm: a command that waits on for its channel makes the
-/// request again, or a later command or push does. The keeper finds ended audiences by itself.
+/// The core's requests to the keeper of channels. If the queue is full, a request is dropped (R4). This does no lasting
+/// harm: the command that waits for the channel, a later command or a later push makes the request again, and the
+/// keeper finds ended audiences by itself.
 extension Audiences {
     static var channelRequestsMax: Int { 1_024 }
 
@@ -67,9 +67,8 @@ extension Audiences {
     /// Returns until when APNs may deliver the audience's end to phones if it accepts the broadcast now, UNIX
     /// milliseconds; 0 if no channel of the audience stores messages.
     ///
-    /// Known issue (K21): if APNs accepts the broadcast only hours later, the channel may be deleted already. The
-    /// keeper does not learn when APNs accepts the end. It could keep each channel until no activity on it can be
-    /// visible any more, but these 12 hours are far too long if there is no fault.
+    /// Known issue (K21): if APNs accepts the broadcast only hours later, the channel may be deleted already, because
+    /// the keeper does not learn when APNs accepts the end.
     private func storedUntilWallMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }

@@ -65,12 +65,11 @@ extension Audiences {
             ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMillisecondsMax
     }
 
-    /// Stops the broadcasts to the channels of a partition that is being revoked or released. Drops the broadcasts that
-    /// wait, because the partition's next owner reads their records again.
+    /// Stops the broadcasts to the channels of a partition that is being revoked (phase `draining`) or released (phase
+    /// `abandoned`). Drops the waiting broadcasts: the partition's next owner reads their records again.
     ///
-    /// A channel that enters the phase `abandoned` also loses its entry in `channelsByKey`. So if the lane reads a
-    /// record of the same channel again, the channel gets a new slot, although a push of the old slot may still be
-    /// under way.
+    /// An abandoned channel also loses its entry in `channelsByKey`. So if the lane reads a record of this channel
+    /// again, the channel gets a new slot, although a push of the old slot may still be under way.
     mutating func stopChannels(ofPartition index: UInt32, entering phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<channels.indexBound {
@@ -91,13 +90,11 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released. If the broadcast that is being pushed, or its rider
-    /// (``BroadcastSlot/rider``), has a record of another partition, notes this record as dropped. The core does not
-    /// wait for APNs' response, because another worker may work on the channel before the response comes.
+    /// Called when the channel's partition is released. The broadcast that is being pushed and its riders
+    /// (``BroadcastSlot/rider``) may have records of other partitions. Notes these records as dropped: if this lane
+    /// keeps such a partition, it reads the record again (``noteDroppedBeforeResponse(_:ofApp:)``).
     ///
-    /// If this lane keeps the record's partition, the lane reads the record again
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``). Records of the channel's own partition need no note, because the
-    /// partition's next owner reads them again.
+    /// Records of the channel's own partition need no note, because the partition's next owner reads them again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

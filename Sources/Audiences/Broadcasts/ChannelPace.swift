@@ -4,9 +4,9 @@
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000
     static let spacingMillisecondsMax: Int64 = 64_000
-    /// How long a channel keeps its slot after the pause that follows its last push. As long as the slot exists, the
-    /// core recognizes records that are read again. The slot is freed earlier if a new channel needs it, or if the
-    /// channel's partition is revoked.
+    /// How long an idle channel keeps its slot, counted from the end of the pause after its last push. While it has the
+    /// slot, the core recognizes records that are read again. The slot is freed earlier if a new channel needs it, or
+    /// if the channel's partition is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {

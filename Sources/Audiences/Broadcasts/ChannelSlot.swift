@@ -11,7 +11,7 @@ struct ChannelKey: Hashable {
 typealias ChannelIndex = SlabIndex<ChannelSlot>
 
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has broadcasts for
-/// the channel, and for some time after the last one.
+/// the channel, and for some time after the last one (``ChannelPace/idleMillisecondsMax``).
 struct ChannelSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other.
     enum Phase: UInt8, BitwiseCopyable {
@@ -63,14 +63,14 @@ struct ChannelSlot: LinkedSlot {
     /// the highest version that can exist, so that no later version counts as newer. From then on, a broadcast is sent
     /// only if Redis gave it a timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When Redis admitted the command with `newestTimestamp`, UNIX milliseconds; `.min`: there was no broadcast. If a
-    /// newer version was admitted later and its timestamp is still not higher, Redis has lost data about the audience
-    /// or channel. The core then raises the timestamp.
+    /// When Redis admitted the command whose timestamp is `newestTimestamp`, UNIX milliseconds; `.min`: there was no
+    /// broadcast. If Redis has later admitted a newer version with a timestamp that is not higher, it has lost data,
+    /// and the core raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
-    /// No push is sent before this monotonic time (milliseconds); `.min`: a push may be sent at once.
+    /// No push is sent before this time (monotonic milliseconds); `.min`: a push may be sent at once.
     var pausedUntilMilliseconds: Int64 = .min
     /// The value that `pausedUntilMilliseconds` had before the core offered the last push. If no stream was free for
     /// that push, `pausedUntilMilliseconds` gets this value again.

@@ -28,7 +28,7 @@ extension Audiences {
     /// The segment's first page is enough: its upper bound says which part of the segment the page covers, and hashes
     /// of the members' ids spread the members evenly over the segment. So a page with 6,000 bytes of members that
     /// covers a quarter of its segment stands for 24,000 bytes.
-    mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
+    mutating func handleSamplePage(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction =
                 page.nextLowerBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
@@ -48,18 +48,12 @@ extension Audiences {
         return UInt16(Self.rangeCount(memberCount: memberCount, membersPerRangeMax: configuration.membersPerRangeMax))
     }
 
-    /// Returns the number of ranges for an audience of this many members. On average, a range then has at most
-    /// `membersPerRangeMax` members; it has more if 256 ranges are too few. The number is a power of two, so that all
-    /// ranges have the same number of segments.
+    /// Returns the number of ranges for an audience of this many members: the lowest power of two with which a range
+    /// has at most `membersPerRangeMax` members on average, but at most 256.
     ///
-    /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
-    /// the checkpoints of the former ranges.
-    ///
-    /// Known issue (K2): after such a change, the result of a range may lack its counts. The result of the whole
-    /// command is correct.
-    /// 1. A worker dies after the store has added a range's counts, and before Kafka has the range's result.
-    /// 2. The next command uses another number of ranges, so the store deletes the range's checkpoint.
-    /// 3. The next owner finds no checkpoint, and writes the range's result without counts.
+    /// Known issue (K2): if the next command uses another number of ranges, the store deletes the checkpoints of the
+    /// former ranges. If a worker died after the store had added a range's counts, and before Kafka had the range's
+    /// result, the next owner then writes this result without counts. The result of the whole command is correct.
     package static func rangeCount(
         memberCount: Double,
         membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax
@@ -227,7 +221,7 @@ extension Audiences {
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too large.
     /// After the last record, asks the store to settle the command.
-    mutating func fanoutRecordReported(_ command: CommandIndex, isTooLarge: Bool) {
+    mutating func handleFanoutRecordReport(_ command: CommandIndex, isTooLarge: Bool) {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         unacknowledgedFanoutRecordCount -= 1
         queueNextFanoutRecords()
@@ -239,7 +233,7 @@ extension Audiences {
 
     /// Called when the store has settled the command's version, or has refused this call. Returns the command to
     /// `Delivery`: as failed if Kafka refused one of its fan-out records as too large, otherwise as fanned out.
-    mutating func commandSettled(_ command: CommandIndex, now: Moment) {
+    mutating func handleSettledCommand(_ command: CommandIndex, now: Moment) {
         guard commands[command].isFanoutRecordTooLarge else {
             return finishCurrentCommand(command, .fannedOut, now: now)
         }

@@ -18,9 +18,8 @@ extension Audiences {
     /// start waits this time again while the keeper creates other channels, and so does any command while the store may
     /// have lost the channel.
     static var usualChannelWaitMilliseconds: Int64 { 2_000 }
-    /// The maximum number of commands that wait for a channel. The maximum is lower if half of the table of commands
-    /// has fewer slots (`hasRoomToAwaitChannel`). At the maximum, a further command does not wait for its missing
-    /// channel. A later command of its audience may find the channel.
+    /// The maximum number of commands that wait for a channel; less if half of the table of commands has fewer slots.
+    /// At the maximum, a further command does not wait for its missing channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
     /// How long no command of an audience begins to wait for a channel, after a command of the audience has waited for
     /// one without success. This time is the audience's pause.
@@ -32,10 +31,10 @@ extension Audiences {
     /// removal scans the pauses of all audiences.
     static var endedPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted command wait for a missing channel of its audience, if a wait is permitted. If it does not
-    /// wait, and lacks a channel that its audience should have or that the store may have lost, its result says why
-    /// (`channelReason`). Exception: the result gives no reason if the keeper has responded and the command needs no
-    /// new channel. An end never needs one, because no phone would subscribe to it.
+    /// Makes an admitted command wait for a missing channel of its audience, if a wait is permitted. Otherwise notes
+    /// for the result (`channelAbsence`) why the command lacks a channel that its audience should have or that the
+    /// store may have lost. Notes nothing if the keeper has responded and the command needs no new channel. An end
+    /// never needs one, because no phone would subscribe to it.
     ///
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
@@ -116,7 +115,7 @@ extension Audiences {
     ///
     /// - Parameter isRegistryComplete: false if the registry of channels may lack the channel. A waiting command then
     ///   waits until the keeper has looked for the channel again.
-    public mutating func channelRefused(
+    public mutating func handleRefusedChannel(
         appIndex: UInt16,
         audience: AudienceDigest,
         environment: APNsEnvironment,
@@ -124,17 +123,17 @@ extension Audiences {
         now: Moment
     ) {
         if isRegistryComplete {
-            keeperResponseReceived(appIndex: appIndex, audience: audience, environment, .refused)
+            handleKeeperResponse(appIndex: appIndex, audience: audience, environment, .refused)
         } else if let command = commandAwaitingChannel(appIndex, audience) {
             commands[command].possiblyLostEnvironmentBits |= 1 << environment.rawValue
         }
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: environment)
-        if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
+        if let channel = channelsByKey[key] { handleRefusedReplacementChannel(channel, now: now) }
     }
 
     /// Called when the keeper has noted the end of an audience in one environment. The store now has the audience's
     /// channel, if there is one. If the audience's command is an end, it no longer waits for this channel.
-    public mutating func audienceEndNoted(
+    public mutating func handleNotedAudienceEnd(
         appIndex: UInt16,
         audience: AudienceDigest,
         environment: APNsEnvironment
@@ -142,7 +141,7 @@ extension Audiences {
         // A start or an update waits for a new channel. The keeper's response to an earlier end says nothing about this
         // channel.
         guard let command = commandAwaitingChannel(appIndex, audience), commands[command].event == .end else { return }
-        keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
+        handleKeeperResponse(appIndex: appIndex, audience: audience, environment, nil)
     }
 
     func commandAwaitingChannel(_ appIndex: UInt16, _ digest: AudienceDigest) -> CommandIndex? {
@@ -157,7 +156,7 @@ extension Audiences {
     /// last awaited environment, the audience's waiting command is admitted again.
     ///
     /// - Parameter absence: why the channel is missing; nil if the keeper has not refused to create it.
-    mutating func keeperResponseReceived(
+    mutating func handleKeeperResponse(
         appIndex: UInt16,
         audience: AudienceDigest,
         _ environment: APNsEnvironment,
@@ -178,7 +177,7 @@ extension Audiences {
     /// - If the command is a start and the keeper is busy with other channels, the command waits longer
     ///   (``mustAwaitBusyKeeper(_:now:)``). The core then also repeats its request.
     /// - Otherwise the command is admitted again, without the channel.
-    mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
+    mutating func handleChannelWaitTimeout(_ command: CommandIndex, now: Moment) {
         let nextDueMilliseconds = now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds
         notePossiblyLostChannels(of: command, now: now)
         pauseRestorationWaitsIfLimitReached(command, now: now)

@@ -53,15 +53,12 @@ extension Audiences {
         beginWaitForBatchEnd(audience)
     }
 
-    /// Ends a batch of ``receiveCommand(_:)`` calls. Then each audience of the batch begins its next command.
-    /// Exception: an audience that is paused, or has a command under way, begins none now.
+    /// Ends a batch of ``receiveCommand(_:)`` calls. Then each audience of the batch begins its next command, unless
+    /// the audience is paused or has a command under way.
     ///
-    /// No command begins before the batch ends, because by then newer states of an audience have replaced older ones.
-    /// Otherwise phones might get an old state again:
-    /// 1. A worker has sent more than it has committed, and dies. Its commands are read again.
-    /// 2. The store has lost its data, so it does not recognize the repeated commands.
-    /// 3. Without the wait for the end of the batch, the first repeated command of an audience is admitted at once,
-    ///    although newer ones follow.
+    /// If commands began earlier, phones might get an old state again: after a crash, commands are read again, and a
+    /// store that has lost its data does not recognize them. At the end of the batch, newer states have replaced older
+    /// ones.
     public mutating func endBatch(now: Moment) {
         while let audience = audiencesAwaitingBatchEnd.popFirst() {
             audiences[audience].isAwaitingBatchEnd = false
@@ -75,20 +72,17 @@ extension Audiences {
         audiencesAwaitingBatchEnd.append(audience)
     }
 
-    /// Drops the waiting commands of partitions that are being revoked, and returns them to `Delivery`. A command under
-    /// way stays, and so does its rider (``CommandSlot/rider``). Exception: a command that waits for its channel is
-    /// dropped too, because it may wait for minutes. The partition's next owner admits it again.
+    /// Drops the waiting commands of partitions that are being revoked, and returns them to `Delivery`: the next owner
+    /// reads them again. A command that waits for its channel is dropped too, because it may wait for minutes. Any
+    /// other command under way stays, and so does its rider (``CommandSlot/rider``).
     ///
-    /// A waiting command and its rider may have records of two partitions:
-    /// - If only the command's partition is being revoked, only the command is dropped. Its rider then waits in its
-    ///   place, because the next owner of this partition does not know the rider's alert.
-    /// - If only the rider's partition is being revoked, both stay.
-    ///
-    /// If the command waits for its channel, the store has admitted it already, and would supersede its rider, which is
-    /// older. So if the rider's partition stays, the command is not dropped: its wait ends, and it is sent with the
-    /// alert. Exception: the store may have lost the channel. Without the channel, the command would not reach the
-    /// activities on it. So the command is dropped, its partition's next owner waits for the channel, and the alert is
-    /// lost. (R14, R32)
+    /// The next owner of a command's partition does not know the alert of a rider of another partition. So if only the
+    /// command's partition is being revoked:
+    /// - If the command waits for admission, it is dropped, and its rider waits in its place.
+    /// - If the command waits for its channel, the wait ends, and the command is sent with the alert. It was admitted
+    ///   already, so the store would supersede the older rider. Exception: the store may have lost the channel, without
+    ///   which the command would not reach the activities on it. Then the command is dropped, and the alert is lost.
+    ///   (R14, R32)
     ///
     /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. Must be false for a
     ///   record of an earlier assignment, which the partition's next owner has read again. If this lane is the next
@@ -160,11 +154,9 @@ extension Audiences {
         return (alertlessBody, PushBody.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. The command becomes the first waiting
-    /// command. If both it and the first waiting command are updates or ends, the two are merged instead.
-    ///
-    /// The command stays first, so that no waiting start is admitted before it. If the command is an end, it would
-    /// otherwise end the life that the start begins. (R13)
+    /// Makes the current command wait again, because the store replied `wait`. It becomes the first waiting command,
+    /// before any start: if it is an end, it would otherwise end the life that the start begins (R13). If both it and
+    /// the first waiting command are updates or ends, the two are merged.
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null

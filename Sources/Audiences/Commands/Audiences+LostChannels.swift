@@ -11,9 +11,8 @@ public import LiveActivity
 /// long only if the keeper cannot restore the registry. If the registry has no channel of the audience, the command
 /// then waits the usual time for a new one, or not at all if none will be created. (R32)
 extension Audiences {
-    /// How long the store may lack channels after it may have lost data (``storeMayHaveLostDataAtMilliseconds``). In
-    /// this time it may already have all members again: the keeper restores the channels apart from the members, and
-    /// perhaps later.
+    /// For this long after the store may have lost data (``storeMayHaveLostDataAtMilliseconds``), it may lack channels,
+    /// even if it has all members again: the keeper restores the channels apart from the members, and perhaps later.
     static var channelLossMillisecondsMax: Int64 { 60_000 }
     /// How long the commands of an app do not wait for lost channels, after one of them has waited
     /// ``memberWaitMillisecondsMax`` without success. This pause ends earlier when the keeper has restored the
@@ -35,11 +34,10 @@ extension Audiences {
         apps[Int(appIndex)].restorationWaitPauseEndMilliseconds > now.monotonicMilliseconds
     }
 
-    /// Whether one more command may wait for a channel. Waiting commands take at most half of the table of commands, at
-    /// most half of the bytes of commands, and at most ``commandsAwaitingChannelMax`` places. If there are several
-    /// apps, and half of this room is in use, each app has an equal part of the other half: a further command waits
-    /// only if fewer commands of its app wait than this part has places. So no app takes all room from the others.
-    /// (R22)
+    /// Whether one more command may wait for a channel. Waiting commands take at most half of the table of commands,
+    /// half of the bytes of commands, and ``commandsAwaitingChannelMax`` places. If half of this room is in use, a
+    /// further command waits only if fewer commands of its app wait than the app's equal part of the other half has
+    /// places. So no app takes all room from the others. (R22)
     func hasRoomToAwaitChannel(_ command: CommandIndex) -> Bool {
         let commandsMax = min(Self.commandsAwaitingChannelMax, configuration.commandsMax / 2)
         let bytesMax = configuration.commandBytesMax / 2
@@ -56,7 +54,6 @@ extension Audiences {
         apps[Int(audiences[commands[command].audience].appIndex)].commandsAwaitingChannelCount += change
     }
 
-    /// Asks the keeper to look for the channel of a command's audience.
     mutating func seekChannel(of command: CommandIndex) {
         let audience = audiences[commands[command].audience]
         appendChannelRequest(.sought, appIndex: audience.appIndex, audience: audience.identifier.bytes)
@@ -108,7 +105,7 @@ extension Audiences {
     /// environment. If the audience has this channel, or will get none, its command no longer waits for the channel.
     ///
     /// - Parameter isFound: whether the audience has a channel. The store then has it too.
-    public mutating func channelLookedUp(
+    public mutating func handleChannelLookup(
         appIndex: UInt16,
         audience: AudienceDigest,
         environment: APNsEnvironment,
@@ -118,10 +115,10 @@ extension Audiences {
         apps[Int(appIndex)].restorationWaitPauseEndMilliseconds = .min
         guard let command = commandAwaitingChannel(appIndex, audience) else { return }
         if isFound || !shouldAudienceHaveChannel(command) {
-            return keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
+            return handleKeeperResponse(appIndex: appIndex, audience: audience, environment, nil)
         }
         // The audience has no channel, but should have one. So a start or an update now waits for a new channel, and an
-        // end until the keeper has noted it (`audienceEndNoted`).
+        // end until the keeper has noted it (`handleNotedAudienceEnd`).
         let environmentBit: UInt8 = 1 << environment.rawValue
         guard commands[command].possiblyLostEnvironmentBits & environmentBit != 0 else { return }
         commands[command].possiblyLostEnvironmentBits &= ~environmentBit

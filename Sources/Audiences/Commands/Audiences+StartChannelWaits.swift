@@ -8,10 +8,10 @@ extension Audiences {
     /// The longest wait of a start for its channel. The audience's next commands wait behind the start.
     static var startChannelWaitMillisecondsMax: Int64 { 30_000 }
 
-    /// Whether a command must wait for its channel longer than the usual time, because the keeper is busy with other
-    /// channels. True for a start, up to ``startChannelWaitMillisecondsMax``, if the keeper has lately provided
-    /// channels in an environment in which the start's audience still lacks one. If the keeper provides none, Apple's
-    /// channel management is probably unavailable.
+    /// Whether a start must wait for its channel longer than the usual time, up to ``startChannelWaitMillisecondsMax``,
+    /// because the keeper is busy with other channels: within ``usualChannelWaitMilliseconds``, it has provided a
+    /// channel of the app in an environment in which the start's audience still lacks one. If it has provided none,
+    /// Apple's channel management is probably unavailable. False for an update or end.
     func mustAwaitBusyKeeper(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let providedAtMilliseconds = apps[Int(audiences[slot.audience].appIndex)].channelProvidedAtMilliseconds

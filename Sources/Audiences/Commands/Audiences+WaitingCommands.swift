@@ -9,9 +9,11 @@ import LiveActivity
 /// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. If the audience's current command or its rider has the same version, finishes the added command as a
-    /// duplicate. An update never replaces an end. A waiting end does not finish an update as `ended`, because Redis
-    /// may know a start that has begun a new life since the end. (R13)
+    /// ends (``merge(_:with:of:)``). If the audience's current command or its rider has the same version, finishes the
+    /// added command as a duplicate.
+    ///
+    /// A waiting end does not finish an update as `ended`, because Redis may know a start that has begun a new life
+    /// since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
         let current = audiences[audience].currentCommand
@@ -25,7 +27,8 @@ extension Audiences {
                 return finishDuplicate(command, of: rider)
             }
         }
-        // A start is for devices. So it replaces no other command, and none replaces it.
+        // A start is for devices, updates and ends are for activities. So a start replaces no other command, and none
+        // replaces it.
         guard lastWaiting != .null, commands[lastWaiting].event != .start, commands[command].event != .start else {
             return audiences[audience].waitingCommands.append(command, in: &commands)
         }
@@ -58,10 +61,9 @@ extension Audiences {
 
     /// Finishes `duplicate`, which has the same version as `kept`.
     ///
-    /// If both have the same partition and offset, this lane has lost the partition, got it back, and read the record
-    /// again. Then the two exchange their records: `kept` gets the new copy, and the old copy is returned to
-    /// `Delivery`. If the new copy were returned, its offset would settle before `kept` is fanned out, and a crash
-    /// would lose the command.
+    /// If both are copies of one record, this lane has lost the partition, got it back, and read the record again. Then
+    /// `kept` gets the new copy, and the old copy is returned to `Delivery`. If the new copy were returned, its offset
+    /// would settle before `kept` is fanned out, and a crash would lose the command.
     private mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
         let (newRecord, oldRecord) = (commands[duplicate].record, commands[kept].record)
         if commands[duplicate].partition == commands[kept].partition,
@@ -108,8 +110,8 @@ extension Audiences {
         return end
     }
 
-    /// Supersedes the older updates and ends directly before and behind `end`. They may be new neighbours: `end` may
-    /// have just got the place of a command that it has superseded.
+    /// Supersedes the updates and ends directly before and behind `end` that are older than `end`. There are such
+    /// neighbours if `end` has just got the place of a command that it has superseded.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start

@@ -97,8 +97,8 @@ struct CommandSlot: LinkedSlot {
     /// A Swift `Set` cannot be used here, because it is not `BitwiseCopyable`.
     var awaitedEnvironmentBits: UInt8 = 0
     /// When the core next decides whether the command's wait for a channel ends
-    /// (``Audiences/channelWaitTimedOut(_:now:)``; monotonic milliseconds). `.max`: no wait has begun. The value stays
-    /// after the wait.
+    /// (``Audiences/handleChannelWaitTimeout(_:now:)``; monotonic milliseconds). `.max`: no wait has begun. The value
+    /// stays after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
     /// When the command began to wait for a channel (monotonic milliseconds). `.max`: no wait has begun. The value
     /// stays after the wait.
@@ -108,18 +108,18 @@ struct CommandSlot: LinkedSlot {
     /// The environments whose channel Redis may have lost, so that the keeper must restore it first; bits as in
     /// `awaitedEnvironmentBits`.
     var possiblyLostEnvironmentBits: UInt8 = 0
-    /// For each environment: when the keeper last said that the complete registry has no channel of the audience, after
-    /// Redis may have lost the channel (monotonic milliseconds); `.min`: it has not said this.
+    /// For each environment: when the keeper last found that the complete registry has no channel of the audience,
+    /// after Redis may have lost the channel (monotonic milliseconds); `.min`: it has not found this.
     var channelFoundMissingAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     var channelAbsence: ChannelAbsence?
     /// In the phase `sizing`: the number of sample pages that have not come yet. In `fanningOut`: the number of fan-out
-    /// records that Kafka has not acknowledged, including those that are not queued yet. At most 258: the records of
-    /// 256 ranges and two broadcasts. `Audiences+Admission` counts both.
+    /// records that Kafka has not acknowledged, including those that are not queued yet; at most 258, for 256 ranges
+    /// and two broadcasts. `Audiences+Admission` counts both.
     var unacknowledgedCount: UInt16 = 0
     /// How many of the command's `fanoutRecordCount` fan-out records have been queued for Kafka so far.
     var queuedFanoutRecordCount: UInt16 = 0
     var fanoutRecordCount: UInt16 = 0
-    /// The bytes with which ``Audiences/commandBytes`` counts the command.
+    /// The command's part of ``Audiences/commandBytes``.
     var countedBytes = 0
     /// The estimated bytes of all members in the four sampled segments.
     var estimatedSampleBytes: Double = 0
@@ -127,7 +127,6 @@ struct CommandSlot: LinkedSlot {
     /// Whether the command's alert was removed, because it was too old.
     var wasAlertRemovedByAge = false
 
-    /// Whether Redis may have lost a channel that the command waits for.
     var isAwaitedChannelPossiblyLost: Bool { awaitedEnvironmentBits & possiblyLostEnvironmentBits != 0 }
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
@@ -139,15 +138,16 @@ struct CommandSlot: LinkedSlot {
         phase = next
     }
 
-    /// Returns the bytes that the command may need on the heap: its texts, and its body three times, because
-    /// ``storedJoinerBody`` and ``fanoutValue`` contain the body too. If the body gets a carried alert later, this
-    /// number is still high enough: the rider, which brought the alert, counts three bodies, and has only one.
+    /// The bytes that the command may need on the heap: its texts, and its body three times, because
+    /// ``storedJoinerBody`` and ``fanoutValue`` contain the body too. This is enough even if the body gets a carried
+    /// alert later: the rider, which brought the alert, counts three bodies, and has only one.
     var bytesNeeded: Int {
         let textByteCount =
             policyName.count + activityTemplate.count + identifier.count + trace.count + droppedFields.count
         return textByteCount + 3 * body.count + Self.additionalBytes
     }
-    /// Room in ``fanoutValue`` for the app, the audience and the field names, and for the allocator in each block.
+    /// Room in ``fanoutValue`` for the app, the audience and the field names, and room for what the allocator adds to
+    /// each block.
     private static let additionalBytes = 512
 
     func freeBytes() {

@@ -5,8 +5,7 @@ import Delivery
 /// The address is valid until the next mutating method of the core is called; the body is valid until the push has its
 /// response.
 public struct AudiencePush {
-    /// Names the push in its response. The highest bit is set. It is never set in a tag of the core for single
-    /// activities.
+    /// Names the push in its response. Its highest bit is set, unlike in the tags of `Delivery`.
     public var tag: UInt64
     /// The token in hexadecimal digits; for a broadcast, the channel's id.
     public var address: UnsafeRawBufferPointer

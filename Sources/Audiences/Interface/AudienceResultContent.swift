@@ -5,16 +5,15 @@ public import LiveActivity
 /// broadcasts.
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: FanoutOutcome
-    /// `recordTimestampMilliseconds` is the timestamp of the command's record. `lastResponseAtWallMilliseconds` says
-    /// when APNs last responded to a push of the range, or of all ranges and broadcasts. Both are UNIX milliseconds;
-    /// -1: there is no such time.
+    /// The timestamp of the command's record, and when APNs last responded to a push of the range, or of all ranges and
+    /// broadcasts. UNIX milliseconds; -1: there is no such time.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseAtWallMilliseconds: Int64
     /// The partition and offset of the fan-out record whose range or broadcast the result is about. A result over all
     /// ranges and broadcasts names the fan-out record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
-    /// When this fan-out record was received, UNIX milliseconds.
+    /// When the fan-out record was received, UNIX milliseconds.
     public var receivedAtWallMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
@@ -23,7 +22,6 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Returns the index of the app that an outgoing record belongs to.
     public func appIndex(of outgoingRecord: OutgoingAudienceRecord) -> Int {
         let appIndex =
             switch outgoingRecord.kind {
@@ -38,7 +36,7 @@ extension Audiences {
     }
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other outgoing
-    /// records. Call this before ``deliveryReportReceived(_:_:now:)``, which may free the slot with the content.
+    /// records. Call this before ``handleDeliveryReport(_:_:now:)``, which may free the slot with the content.
     public func resultContent(of outgoingRecord: OutgoingAudienceRecord) -> AudienceResultContent? {
         switch outgoingRecord.kind {
         case .rangeResult:

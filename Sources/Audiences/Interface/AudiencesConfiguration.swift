@@ -26,21 +26,20 @@ public struct AudiencesConfiguration: Sendable {
     public var fanoutRecordBytesMax = 64 << 20
     /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so that
     /// an app whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many
-    /// apps together may exceed these numbers. ``PageMemberIndex`` has 16 bits for a page, so `pagesMax` must be below
-    /// 65,535.
+    /// apps together may exceed these numbers.
+    ///
+    /// `pagesMax` must be below 65,535, because a ``PageMemberIndex`` has 16 bits for a page.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
-    /// parked member. At least 1. There must be room for all parked members of one round (``parkedMembersMin``): if the
-    /// previous owner of a partition had parked members, this core parks them all again. If this core has less room
-    /// than the previous owner had, its rounds wait for each other's room.
+    /// parked member. At least 1; the worker sets at least ``parkedMembersMin``.
     ///
-    /// If there are several apps, one app alone can use at most half of this room. Exception: members that a previous
-    /// owner had parked may take more.
+    /// If there are several apps, one app alone can use at most half of this room. Exception: members that the previous
+    /// owner of a partition had parked may take more, because this core must park them all again.
     public var parkedMembersMax = 16_384
-    /// The lowest value of `parkedMembersMax` that the worker sets. This is enough for the parked members of any
-    /// checkpoint, even if a worker with more room has written it: ``AudienceLimits/checkpointBytesMax`` permits at
-    /// most this many positions in a checkpoint, each of two bytes or more.
+    /// The lowest value of `parkedMembersMax` that the worker sets. No checkpoint has more parked positions, because
+    /// each takes two bytes or more of at most ``AudienceLimits/checkpointBytesMax``. So even the members that a worker
+    /// with more room had parked can be parked again.
     public static var parkedMembersMin: Int { 1_536 }
     /// A round with this many parked members or more is halted: it sends pushes only to them. Without this limit, its
     /// checkpoint could exceed ``AudienceLimits/checkpointBytesMax``, because it names each parked member. The number
@@ -60,21 +59,18 @@ public struct AudiencesConfiguration: Sendable {
     /// The limit for the bytes of the states that the core keeps for joiners. The last state that is taken may exceed
     /// the limit. At this limit, further joiners request their state again after a pause. At least 1.
     public var newestStateBytesMax = 2 << 20
-    /// The maximum number of start commands that Kafka has not acknowledged yet. If a command starts activities of an
-    /// audience, the core makes such a start command for each device of the audience. At least 1, at most
-    /// ``Audiences/unacknowledgedRecordsPerTopicMax``.
+    /// The maximum number of start commands that Kafka has not acknowledged yet. A start to an audience becomes one
+    /// start command for each device. At least 1, at most ``Audiences/unacknowledgedRecordsPerTopicMax``.
     public var unacknowledgedStartsMax = 1_024
-    /// The pause after the first failed attempt for a member or a broadcast, unless ``retryPauseMillisecondsMax`` is
-    /// shorter. Each further failure doubles the pause, up to that maximum: 400, 800 and 1,600 ms. Each pause is
-    /// shortened by a random part of up to a half. If APNs did not process a round's push, its first retries may have
-    /// no pause.
+    /// The pause after the first failed attempt for a member or a broadcast. Each further failure doubles the pause, up
+    /// to ``retryPauseMillisecondsMax``. Each pause is shortened by a random part of up to a half.
     static let firstRetryPauseMilliseconds: Int64 = 400
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.
     var retryPauseMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
     /// The least pause before a retry in two cases: the pool's retry budget does not permit the retry, or APNs has
-    /// limited the token of a member (429). The pause is shortened by a random part of up to a half. If the usual pause
-    /// after a failed attempt is longer, it counts instead.
+    /// limited a member's token (429). It is shortened by a random part of up to a half. If the usual pause after a
+    /// failed attempt is longer, that one counts.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get the push again. When a version has reached all its members, the round records a

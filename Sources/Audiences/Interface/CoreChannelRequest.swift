@@ -43,11 +43,8 @@ public struct AudienceChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments of this rule in which the audience has no channel yet. Bit `n` of the result stands for
-    /// the environment with the raw value `n`.
-    ///
-    /// Call this only for an audience that should have channels: the rule includes the audience (`includes`), or a
-    /// command requests a channel.
+    /// Returns the environments of this rule in which the audience has no channel. Bit `n` of the result stands for the
+    /// environment with the raw value `n`. Does not check whether the audience should have channels.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

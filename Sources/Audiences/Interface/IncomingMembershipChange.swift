@@ -5,11 +5,11 @@ public import LiveActivity
 /// the lists of audiences are valid only during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
     /// The activity or device. ``Audiences/takeMemberToSettle()`` returns it when each of its audiences has an entry
-    /// about the change, or the store has refused the entry permanently. If the member joins and gets a push with an
-    /// audience's newest state, the core returns it only after APNs' first response to this push, or after a second.
+    /// about the change, or the store has refused the entry permanently. If the member gets a push with an audience's
+    /// newest state, it is returned only after APNs' first response to this push, or a second after the last entry.
     public var member: ChangingMember
-    /// The partition of the record that caused the change. If the member joins, this is a partition of the
-    /// registrations topic.
+    /// The partition of the record that caused the change. If the member joins, the record is from the registrations
+    /// topic.
     public var partition: Int32
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
@@ -19,7 +19,7 @@ public struct IncomingMembershipChange {
     public var wasMemberOfAllAudiences: Bool
     public var leftAudiences: AudienceList
     /// When the member left `leftAudiences`, UNIX milliseconds. Of two entries about a member, the later one counts. So
-    /// a member that left an audience, and was registered for it again afterwards, stays in it.
+    /// a member that was registered for an audience after this time stays in the audience.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer

@@ -1,7 +1,7 @@
 import Delivery
 public import LiveActivity
 
-/// A record to be produced. The shell reports its delivery through ``Audiences/deliveryReportReceived(_:_:now:)``.
+/// A record to be produced. The shell reports its delivery through ``Audiences/handleDeliveryReport(_:_:now:)``.
 public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         /// A command for the members of one range (``SegmentRange``), or for one channel. It goes to the fan-out topic.
@@ -23,12 +23,11 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 
     public let kind: Kind
-    /// For a fan-out record: which range or channel it is for. Up to 255, the number is the index of a range. 1,024
-    /// (``channelNumberBase``) stands for the channel in the environment with the raw value 0, and 1,025 for the
-    /// channel in the environment with the raw value 1.
+    /// For a fan-out record: the index of its range (0 to 255). For the record of a broadcast: ``channelNumberBase``
+    /// plus the raw value of the channel's environment.
     public let rangeOrChannelNumber: UInt16
-    /// The lowest number that stands for a channel. It is above 255, the highest index of a range, and the numbers
-    /// above it still fit into the eleven bits that a ``tag`` has for ``rangeOrChannelNumber``.
+    /// The lowest number that stands for a channel. It is above 255, the highest index of a range, and so low that a
+    /// ``tag`` needs only eleven bits for ``rangeOrChannelNumber``.
     static let channelNumberBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32

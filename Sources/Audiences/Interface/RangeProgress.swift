@@ -13,8 +13,8 @@ public struct RangeProgress: Sendable, Equatable {
 
     /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [VersionProgress]
-    /// The number of parked members below the completed position. They get a push later, because an earlier push failed
-    /// for a temporary reason, or their pool was unavailable.
+    /// The number of parked members in the checkpoint. They get a push later, because an earlier push failed for a
+    /// temporary reason, or their pool was unavailable.
     public let parkedMemberCount: Int
 
     /// Reads a checkpoint of the range; nil if the text is no checkpoint.

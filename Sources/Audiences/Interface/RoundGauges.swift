@@ -1,6 +1,12 @@
 import Delivery
 import LiveActivity
 
+/// A count for each member outcome, by `MemberOutcome.rawValue`.
+public typealias CountsByMemberOutcome = InlineArray<6, UInt64>
+
+/// A count for each kind of membership change, by `MembershipChangeKind.rawValue`.
+public typealias CountsByMembershipChangeKind = InlineArray<3, UInt64>
+
 /// The current numbers of one app's rounds (``RoundSlot``), for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
@@ -13,25 +19,23 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Since when members wait for their turn in a round (UNIX milliseconds): the earliest time of all rounds. Nil if
     /// every round has reached all its members, and no record was passed over.
     ///
-    /// The wait begins when a command is admitted, and ends when all members have had their turn. Later commands do not
-    /// begin it again. So this time shows a backlog even if no single command is old: commands may come faster than the
-    /// round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not raise
-    /// an alert for operators.
+    /// A wait begins when a command is admitted. Later commands do not begin it again, so this time shows a backlog
+    /// even if no single command is old. Parked members do not count: a phone that gets 429 from APNs for hours must
+    /// not raise an alert for operators.
     public var oldestRoundWaitingSinceWallMilliseconds: Int64?
 
     public init() {}
 }
 
 extension Audiences {
-    /// Returns how many members got each outcome since the worker started, by `MemberOutcome.rawValue`. A member counts
-    /// once in each lap (``RoundProgress``), even if several versions reached it in this lap.
-    public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
+    /// Returns how many members got each outcome since the worker started. A member counts once in each lap
+    /// (``RoundProgress``), even if several versions reached it in this lap.
+    public func memberOutcomeCounts(of appIndex: Int) -> CountsByMemberOutcome {
         apps[appIndex].memberOutcomeCounts
     }
 
-    /// Returns the number of changes that audiences have acknowledged since the worker started, by
-    /// `MembershipChangeKind.rawValue`.
-    public func membershipChangeCounts(of appIndex: Int) -> InlineArray<3, UInt64> {
+    /// Returns the number of changes that audiences have acknowledged since the worker started.
+    public func membershipChangeCounts(of appIndex: Int) -> CountsByMembershipChangeKind {
         apps[appIndex].membershipChangeCounts
     }
 

@@ -4,17 +4,15 @@ import Numbers
 
 /// Joiners: activities that have joined an audience and are shown its newest state at once, because the audience's
 /// rounds (``RoundSlot``) may have passed their position. A joiner is named by its membership change
-/// (``MembershipChangeSlot``). `Audiences+NewestStates` requests the states.
+/// (``MembershipChangeSlot``).
 ///
-/// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
-/// has acknowledged the joiner's entry. So the joiner misses no state: the rounds of all later commands find the entry.
+/// The push has no alert, and priority 5 (10 for an end). The core requests the state only after the store has
+/// acknowledged the joiner's entry. So the joiner misses no state: the rounds of all later commands find the entry.
+/// While APNs accepts no push, the core tries again until the state expires. (R18)
 ///
-/// The store does not know that the push must still be sent. So the registration stays unsettled until APNs first
-/// responds to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration
-/// is read again, and the push is sent. While APNs accepts no push, the core tries again until the state expires. (R18)
-///
-/// Known issue (K24): after the registration has settled, the push is lost if the process ends, if the registration's
-/// partition moves (`Audiences+MovedJoiners`), if too many joiners wait, or if APNs calls the token dead too often
+/// Known issue (K24): the registration settles after APNs' first response to the push, or after
+/// `settlementDelayMillisecondsMax`. Then the push is lost if the process ends, if the registration's partition moves
+/// (`Audiences+MovedJoiners`), if too many joiners wait, or if APNs calls the token dead too often
 /// (``handleRefusedJoinerToken(_:_:now:)``).
 extension Audiences {
     /// The longest time that a registration stays unsettled while its joiner waits for the push. It is short, so that
@@ -40,10 +38,9 @@ extension Audiences {
         requestNewestStates(change)
     }
 
-    /// Marks the change as overridden, because a later change of the same member has come. The later change shows the
-    /// member the newest state, if this is necessary. If this change only waits, for a push or for the end of a pause,
-    /// it ends at once. Otherwise it ends later: after its audiences are notified, its states are requested, or APNs
-    /// has responded to its push.
+    /// Marks the change as overridden: a later change of the same member has come, and shows the member the newest
+    /// state if this is necessary. If this change only waits for a push or for the end of a pause, it ends at once;
+    /// otherwise when its calls and its push under way have ended.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].isOverriddenByLaterChange = true
         switch membershipChanges[change].phase {
@@ -60,8 +57,8 @@ extension Audiences {
     /// Puts a joiner into its pool's queue, when all its requests for states are answered. Exceptions:
     /// - If no state was chosen, if the state is too old, or if the core must give up the push, ends the membership
     ///   change.
-    /// - If APNs delays the push, and the states of all joiners use more than half of their bytes, the joiner backs off
-    ///   for lack of bytes.
+    /// - If APNs delays the push, and the states for joiners take more than half of their room
+    ///   (``AudiencesConfiguration/newestStateBytesMax``), the joiner backs off.
     mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
         let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, now: now),
@@ -91,10 +88,12 @@ extension Audiences {
         return (Int(slot.member.appIndex), slot.environment)
     }
 
-    /// Returns the push to the next joiner in a pool's queue; nil if none can be sent. A joiner whose states are too
-    /// old requests them again. A joiner whose state has expired ends its change, and a joiner that may not be retried
-    /// now backs off. After an outage, all states are too old, but a probe needs only one. So for a probe, requests
-    /// the states of at most one joiner. (R4)
+    /// Returns the push to the next joiner in a pool's queue; nil if none can be sent. Removes the joiners before it
+    /// from the queue: one whose states are too old requests them again, one whose state has expired ends its change,
+    /// and one that may not be retried now backs off.
+    ///
+    /// After an outage all states are too old, but a probe needs only one. So for a probe, requests the states of at
+    /// most one joiner. (R4)
     mutating func takeNextJoinerPush(
         _ pool: PoolTarget,
         permitsRetry: Bool,
@@ -149,7 +148,7 @@ extension Audiences {
 
     /// Makes the joiner the first of its pool's queue again, because no stream was free for its push. The push was
     /// counted as in flight when it was taken (`Audiences+Pushes`), and is counted no longer.
-    mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
+    mutating func putBackJoinerPush(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
         apps[appIndex].queuedJoiners[environment].prepend(change, in: &membershipChanges)
@@ -158,7 +157,7 @@ extension Audiences {
 
     /// Ends the membership change if APNs has accepted the push or refused it for good. Otherwise tries the push again
     /// after a pause; a refusal of the token may end the change too (``handleRefusedJoinerToken(_:_:now:)``).
-    mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
+    mutating func handleJoinerResponse(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         apps[appIndex].inFlightPushCounts[environment] -= 1
         switch result.disposition {
@@ -213,17 +212,17 @@ extension Audiences {
             || areChangeSlotsScarce(forApp: Int(slot.member.appIndex)) && isPushDelayedByAPNs(change)
     }
 
-    /// Whether more than half of the slots for changes are in use, and the app uses more than its equal part of this
-    /// half. So during an outage of this app, the joiners of other apps wait on. (R22)
+    /// Whether more than half of the slots for changes are in use, and the app uses more than its equal part of a half.
+    /// So an outage of one app does not end the waits of other apps' joiners. (R22)
     private func areChangeSlotsScarce(forApp appIndex: Int) -> Bool {
-        let slotsMax = membershipChanges.limit / 2
-        return membershipChanges.count > slotsMax
-            && apps[appIndex].membershipChangeSlotCount > slotsMax / apps.count
+        let scarceAboveCount = membershipChanges.limit / 2
+        return membershipChanges.count > scarceAboveCount
+            && apps[appIndex].membershipChangeSlotCount > scarceAboveCount / apps.count
     }
 
     /// Whether the joiner's push has failed before, or the joiner's pool is unavailable. If slots are scarce, the core
-    /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
-    /// slots: a round may have passed the joiner's position, and then only this push brings the newest state.
+    /// gives up only such a push. Any other must be sent: a round may have passed the joiner's position, and then only
+    /// this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -242,18 +241,18 @@ extension Audiences {
     /// Called when the timer of a membership change fires. Lets the registration settle after
     /// `settlementDelayMillisecondsMax`, requests the states again after a pause, and ends the change if its push must
     /// be given up or its state has expired.
-    mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
+    mutating func handleMembershipChangeTimer(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
             queueMemberToSettle(of: change)
         }
-        let nextCheckAtMilliseconds = now.monotonicMilliseconds + Self.joinerCheckIntervalMilliseconds
+        let routineCheckAtMilliseconds = now.monotonicMilliseconds + Self.joinerCheckIntervalMilliseconds
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].nextCheckAtMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
-            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = routineCheckAtMilliseconds
         case .awaitingPush:
             let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
             guard !mustGiveUp(change, now: now),
@@ -266,10 +265,10 @@ extension Audiences {
             // requested again.
             releaseState(of: change)
             membershipChanges[change].lastStateReplyAtMilliseconds = .min
-            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = routineCheckAtMilliseconds
         case .requestingStates, .underWay:
             // The store or APNs makes the joiner continue, without a timer.
-            membershipChanges[change].nextCheckAtMilliseconds = nextCheckAtMilliseconds
+            membershipChanges[change].nextCheckAtMilliseconds = routineCheckAtMilliseconds
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].nextCheckAtMilliseconds > now.monotonicMilliseconds {

@@ -55,7 +55,7 @@ extension Audiences {
     /// Called when Redis has stored the member's entry in one audience, or has refused the entry permanently. Continues
     /// with the next audience. After the last one, begins the member's next change. If there is none, begins to show
     /// the member the newest state.
-    mutating func audienceNotified(_ change: MembershipChangeIndex, now: Moment) {
+    mutating func handleNotifiedAudience(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].notifiedAudienceCount += 1
         notifyNextAudience(change, now: now)
     }

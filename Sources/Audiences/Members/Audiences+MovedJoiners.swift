@@ -31,11 +31,9 @@ extension Audiences {
 
     /// Called when the lane gets the partition. Removes the limits that
     /// ``limitJoinerWaits(ofRegistrationsPartition:settledEndOffset:now:)`` has set, if surely no other worker has
-    /// settled a record that this lane had not settled.
-    ///
-    /// The offset alone does not prove this: another worker may have settled such a record, and died before it
-    /// committed the offset. The group notices a death only after the session timeout. So a limit is removed only if
-    /// the partition comes back sooner.
+    /// settled a record that this lane had not settled: the lane reads on at or below the offset at which it stopped,
+    /// and the partition was away for less than the session timeout. After that time, another worker might have settled
+    /// a record and died before it committed.
     ///
     /// - Parameters:
     ///   - offset: where the lane begins to read.

@@ -67,8 +67,8 @@ extension Audiences {
     }
 
     /// How often APNs may call a joiner's token dead although it may be valid. The pauses after the refusals are some
-    /// minutes together. By then, APNs would know a new registration, so the token is dead: perhaps the app's server
-    /// registers stored tokens again, with the current time.
+    /// minutes together, and by then APNs would know a new registration. So the token is dead, and the core gives up
+    /// the push. Perhaps the app's server registers stored tokens again, with the current time.
     private static var deadTokenRefusalsMax: UInt8 { 12 }
 
     /// Records that the token of a joiner is dead, and ends the membership change. Sends the push again later in two
@@ -162,9 +162,10 @@ extension Audiences {
         }
     }
 
-    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
-    /// record, queues the calls about the token if the token is dead. After the last call or record of all, frees the
-    /// slot, and gives a member of a round its outcome, unless the round is abandoned.
+    /// Called when one call or record about a refused member is acknowledged or permanently refused:
+    /// - After the last record, queues the calls about the token if the token is dead.
+    /// - When nothing more is awaited, frees the slot. A member of a round then gets its outcome, unless the round is
+    ///   abandoned.
     mutating func callOrRecordAcknowledged(about refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
@@ -239,7 +240,7 @@ extension Audiences {
         callOrRecordAcknowledged(about: refusedMember, now: now)
     }
 
-    public mutating func activityStoreReplied(tag: UInt64, now: Moment) {
+    public mutating func handleActivityStoreReply(tag: UInt64, now: Moment) {
         callOrRecordAcknowledged(about: refusedMember(ofActivityStoreCall: tag), now: now)
     }
 
@@ -247,7 +248,7 @@ extension Audiences {
         RefusedMemberIndex(rawValue: UInt32(truncatingIfNeeded: tag))
     }
 
-    public mutating func activityStoreFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
+    public mutating func handleActivityStoreFailure(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let refusedMember = refusedMember(ofActivityStoreCall: tag)
         switch failure {
         case .retriableAtOnce: activityStoreQueue.append(refusedMember)

@@ -54,7 +54,7 @@ struct MembershipChangeSlot: LinkedSlot {
     }
 
     let member: ChangingMember
-    /// The partition of the member's record in its topic.
+    /// The partition of the record that caused the change.
     let partition: Int32
     let environment: APNsEnvironment
     let allowsFrequentUpdates: Bool
@@ -197,9 +197,8 @@ struct MembershipChangeSlot: LinkedSlot {
 /// Identifies a member whose changes must reach its audiences one after the other. `location` is a hash of the member's
 /// id.
 ///
-/// Rarely, two members have the same hash, and the core takes them for one member. If both change at the same time, the
-/// second change waits until the first is written into its audiences. The member of the first change is then not shown
-/// the newest state, because the core takes the second change for a later change of this member.
+/// Rarely, two members have the same hash, and count as one member. If both change at the same time, the second change
+/// waits for the first, and the member of the first change is not shown the newest state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind
@@ -249,8 +248,8 @@ struct NewestStateSlot: BitwiseCopyable {
         isEnd = reply.isEnd
         self.body = body
         expirationSeconds = reply.expirationSeconds
-        // A state expires at the time that its command names or, without such a time, when it becomes too old. Redis
-        // stores only the resulting time. If the state becomes too old at just this time, the command is taken to name
+        // Redis stores only when the state expires: the time that its command names or, without such a time, the time
+        // at which it becomes too old. If the state becomes too old at just this time, the command is taken to name
         // none.
         let expirationByAgeSeconds = AgeRules.stateExpirationSeconds(
             timestamp: version.timestamp,

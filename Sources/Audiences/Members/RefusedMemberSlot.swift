@@ -4,9 +4,8 @@ import LiveActivity
 /// Names a refused member by the index of its slot in `Audiences.refusedMembers`.
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
-/// A member whose push APNs refused for a reason of this push alone. The slot has the data for the member's result and,
-/// if the token is dead, for the member's removal. The slot is freed when all records and calls about the member are
-/// acknowledged or permanently refused.
+/// A member whose push APNs refused permanently, for a reason of this push alone. The slot has the data for the records
+/// and calls about the member. It is freed when all of them are acknowledged or permanently refused.
 struct RefusedMemberSlot: BitwiseCopyable {
     /// The maximum number of bytes that are kept of Apple's reason; the rest of a longer reason is dropped.
     static let reasonBytesMax = 64
@@ -40,8 +39,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
     /// Copies of the member's id, the digits of its token, and Apple's reason: the originals may be gone before the
-    /// records about the member are written. The id begins at byte 0, the token and the reason behind the room for the
-    /// longest id and token. ``keepCopies(identifier:token:reason:)`` checks that all three have room.
+    /// records about the member are written. The id begins at byte 0, the token behind the room for the longest id, and
+    /// the reason behind the room for the longest token.
     private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(

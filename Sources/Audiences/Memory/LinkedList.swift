@@ -6,12 +6,11 @@ protocol LinkedSlot: BitwiseCopyable {
     var nextInList: SlabIndex<Self> { get set }
 }
 
-/// A list of slots that are linked through themselves, so that the list allocates nothing (R3). These methods walk
-/// through the list: `predecessor`, `remove`, `replace`, and `insert` with `before`. The others do not.
+/// A list of slots that are linked through themselves, so that the list allocates nothing (R3). `predecessor`,
+/// `remove`, `replace`, and `insert` with `before` walk through the list; the other methods do not.
 ///
 /// The send queue of an app (``AppWork``) and the list of a round's parked members are linked in both directions
-/// instead, because they may be long, and any of their elements may leave at any time. `WaitingList` of `Delivery` is a
-/// type of its own, because it also changes the stages of its records (R7).
+/// instead, because they may be long, and any of their elements may leave at any time.
 struct LinkedList<Slot: LinkedSlot>: BitwiseCopyable {
     // Both are `.null` if the list is empty.
     private(set) var first = SlabIndex<Slot>.null

@@ -24,16 +24,16 @@ extension Audiences {
             let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
-                // Request the page at once, because a timer would let another round take the room before. If the round
-                // cannot use a page, its next step is `advance`. This function has no `Moment` for `advance`, so let a
-                // timer call `advance`.
+                // Request the page now: until a timer fires, another round might take the room. If the round cannot use
+                // a page, `advance` must do its next step. This function has no `Moment` for `advance`, so a timer
+                // calls it.
                 if !givePageToRestoreParkedMembers(of: waitingRound) { scheduleAdvance(of: waitingRound, at: 0) }
             } else {
                 let hasGivenPage = givePageToAwaitingParkedMember(of: waitingRound)
                 prefetchPages(of: waitingRound, isFirstInQueue: !hasGivenPage)
             }
-            // `last` was at the end of the queue when this method began. The rounds behind it have queued again since.
-            // So stop after `last`, and the loop ends. (R4)
+            // `last` was the last round in the queue when this method began. The rounds behind it have had their turn
+            // and queued again. So stop here, and the loop ends. (R4)
             if waitingRound == last { return }
         }
     }

@@ -8,12 +8,12 @@ extension Audiences {
     /// pause, the round tries again to reserve them.
     private static var parkingPlacePauseMilliseconds: Int64 { 100 }
 
-    /// Requests the page of the next member that the partition's previous owner had parked, or lets the round wait for
-    /// room. After the last such member, the round enters `running`; before, it sends nothing. Does nothing if the
-    /// round is not in the phase `restoring`, or has a page now.
+    /// In the phase `restoring`, requests the page of the next member that the partition's previous owner had parked,
+    /// or lets the round wait for room. After the last such member, the round enters `running`. Does nothing in another
+    /// phase, or while the round has a page.
     ///
-    /// The reading begins only when there are free places for all these members, and the places are then reserved.
-    /// Otherwise two rounds could each park a part of their members, and then wait forever for each other's places.
+    /// The reading begins only when places for all these members are reserved. Otherwise two rounds could each park a
+    /// part of their members, and then wait forever for each other's places.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -55,7 +55,7 @@ extension Audiences {
         guard mayReserveParkingPlaces(memberCount, for: round) else { return false }
         rounds[round].checkpoints.restored.reservedMemberCount = memberCount
         reservedParkingPlaceCount += memberCount
-        apps[Int(rounds[round].appIndex)].parkedMemberCount += memberCount
+        apps[Int(rounds[round].appIndex)].takenParkingPlaceCount += memberCount
         return true
     }
 
@@ -69,7 +69,7 @@ extension Audiences {
         let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
         rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
         reservedParkingPlaceCount -= releasedCount
-        apps[Int(rounds[round].appIndex)].parkedMemberCount -= releasedCount
+        apps[Int(rounds[round].appIndex)].takenParkingPlaceCount -= releasedCount
         precondition(
             rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkingPlaceCount >= 0,
             "places for parked members were released that were not reserved"
@@ -152,10 +152,8 @@ extension Audiences {
     }
 
     /// Whether a parked member of the round may be waiting for its page. Such a round must send soon after the page has
-    /// come. Otherwise the member must be read once more.
-    ///
-    /// The result may also be true without such a member: `refusedOrReadAgainCount` also counts members whose refused
-    /// push is being recorded. Then the round may come to the front of the send queue without need. This does no harm.
+    /// come. Otherwise the member must be read once more. Also true while a refused push of a member is being recorded,
+    /// because `refusedOrReadAgainCount` counts both; this does no harm.
     func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
         rounds[round].members.refusedOrReadAgainCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
     }
@@ -175,7 +173,7 @@ extension Audiences {
     /// Called when the page of a parked member is read again. Takes the member's current token from the page, parks the
     /// member again, and frees the page. A member that is not on the page has left the audience. If the round is
     /// running, this member ends as `unregistered`.
-    mutating func pageOfParkedMemberReceived(_ page: PageIndex, now: Moment) {
+    mutating func handlePageOfParkedMember(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isStillMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {

@@ -136,7 +136,7 @@ extension Audiences {
     ///
     /// - Parameter bytes: the lower bounds of the segment's pages, four bytes each; nil or empty if there is no
     ///   directory.
-    mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func handleDirectory(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         if beginWaitIfMembersMissing(of: page, isSegmentMissing: bytes?.isEmpty ?? true, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
@@ -169,7 +169,7 @@ extension Audiences {
     /// stored page is missing, damaged, or does not contain this position, requests the directory instead. If `page`
     /// was discarded, frees it. If the store may lack members, `page` may wait
     /// (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
-    mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
+    mutating func handlePage(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         if beginWaitIfMembersMissing(of: page, isSegmentMissing: false, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
@@ -194,9 +194,9 @@ extension Audiences {
         makeReady(page, nextPageLowerBound: memberPage.nextLowerBound, now: now)
     }
 
-    /// Replaces the bytes that were expected for a page by its real bytes, in the sum of the app's pages. If the page
-    /// is larger than expected, the sum may exceed the app's limit. The app then requests no other page until there is
-    /// room again. Also notes the size, from which the round estimates its next pages.
+    /// Counts a page that was read with its real bytes instead of the expected ones. If the app's pages then exceed its
+    /// limit, the app requests no other page until there is room again. Also notes the size, from which the round
+    /// estimates its next pages.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].pageAndArrays.mutableBuffer.count
         apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
@@ -231,7 +231,7 @@ extension Audiences {
         // If the page is smaller than expected, there may now be room for a page of a waiting round.
         defer { offerPageRoom(appIndex) }
         let round = pages[page].round
-        if pages[page].parkedMember != .null { return pageOfParkedMemberReceived(page, now: now) }
+        if pages[page].parkedMember != .null { return handlePageOfParkedMember(page, now: now) }
         if pages[page].needsOnlyParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }
@@ -305,9 +305,8 @@ extension Audiences {
 
     /// Discards the members that have not had their turn, and offers the freed room to the waiting rounds. A running
     /// round reads these members again, from its current position on. Called in one of three cases:
-    /// - The pages were read too long ago, or a newer version takes over. A member that has joined after the reading is
-    ///   not on the pages. When it joined, it was shown the version that was the newest then, so it would never get the
-    ///   newer one.
+    /// - The pages were read too long ago, or a newer version takes over. The pages then lack the members that joined
+    ///   after the reading, and these members were shown an older version when they joined.
     /// - Another page is needed sooner, and there is no room for it.
     /// - The round sends nothing more, but the outcomes of the members that have had their turn must be recorded.
     ///

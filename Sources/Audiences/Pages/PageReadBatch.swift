@@ -15,9 +15,8 @@ struct PageReadBatch: ~Copyable {
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When the core last checked whether to send the requests (``noteSendCheck(now:)``; monotonic milliseconds).
-    /// `.min`: it has not checked yet. ``append(_:)`` gets no time, so the wait of a batch's first request counts from
-    /// this time.
+    /// When ``noteSendCheck(now:)`` was last called (monotonic milliseconds); `.min`: never. ``append(_:)`` gets no
+    /// time, so the wait of a batch's first request counts from this time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
     /// When the batch's first request has waited long enough (monotonic milliseconds). Without requests, the value has
     /// no meaning.

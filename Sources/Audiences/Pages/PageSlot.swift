@@ -7,8 +7,8 @@ typealias PageIndex = SlabIndex<PageSlot>
 /// A page of members of a round (``RoundSlot``), from its reading to the last outcome of its members.
 struct PageSlot: LinkedSlot {
     /// The maximum number of bytes that the core reserves for a page before it is read. Usually a page has at most
-    /// about 32 KiB, because the store compacts or splits longer pages, and the core's data about its members take a
-    /// few KiB. A page that the store has not compacted or split yet may occupy more.
+    /// about 32 KiB, and the core's data about its members take a few KiB. A page that the store has not compacted or
+    /// split yet may have more.
     static let expectedBytesMax = 48 << 10
 
     /// A page begins in `requestingPage`, or in `requestingDirectory` if its lower bound is not known.
@@ -51,14 +51,14 @@ struct PageSlot: LinkedSlot {
     /// The parked member for which the page is read again, because by now the member may have left the audience, or
     /// have another token. `.null`: the page is read for its round.
     var parkedMember = ParkedMemberIndex.null
-    /// The first position that the round needs of the page.
+    /// The first position on the page that the round needs.
     var startPosition: UInt64
     /// One above the last position of the page. Valid when the page is ready.
     var endPosition: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
-    /// A lower bound at which the last request found no page, or a damaged one, so that it is not requested again. Nil:
-    /// the last request brought a readable page, no page was requested yet, or the page has waited for missing members.
+    /// The lower bound at which the last request found no readable page, so that this page is not requested again. Nil:
+    /// there is none, or the page has waited for missing members since, so the store may have the page by now.
     var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
     /// Whether the segment has a page behind this one that was not requested yet.
@@ -132,8 +132,8 @@ struct PageSlot: LinkedSlot {
         pageByteCount = page.count
     }
 
-    /// Removes the members that have not had their turn. The page then ends at `position` at the latest, and no page
-    /// behind it needs to be requested.
+    /// Removes the members that have not had their turn. The page then ends at `position` at the latest, and the round
+    /// need not request the page behind it.
     mutating func truncate(at position: UInt64) {
         keptMemberCount = nextMemberIndex
         endPosition = min(endPosition, position)

@@ -24,11 +24,9 @@ public struct PartitionRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in the partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The least time between two rewinds of a partition, if the second is for passed-over records. A rewind is
-    /// expensive: all later records of the partition are read again, even those that are settled.
-    ///
-    /// After the partition's ledger was full, the partition is also paused for this time before it is read again
-    /// (``PartitionRewind/pauseMilliseconds``).
+    /// The least time between two rewinds of a partition for passed-over records. A rewind is expensive: all later
+    /// records of the partition are read again, even those that are settled. A partition whose ledger was full is also
+    /// paused for this time before it is read again (``PartitionRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether the core can take a record of this range now, or must pass it over.
@@ -43,9 +41,9 @@ extension Audiences {
         // yet, the round does not know the previous owner's checkpoint. A checkpoint of this round with the new version
         // would then replace the previous owner's in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // A record must not overtake an earlier record of its range that was passed over. The round notes the offset of
-        // the first such record, but only for its own partition. In another partition, the app's first passed-over
-        // record of any range counts instead.
+        // A record must not overtake an earlier record of its range that was passed over. The round notes the first
+        // such offset, but only for its own partition. In another partition, no record of the app may overtake the
+        // app's first passed-over record.
         let firstPassedOverOffset =
             rounds[round].partitionIndex == partitionIndex
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
@@ -96,9 +94,9 @@ extension Audiences {
     /// round is lower, a half (`mayBeginRound`), because the record of a new round replaces no older one.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLessRoom(appIndex, thanFreeRoomTimes: 3) }
 
-    /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
-    /// half of the free room. If the core rewound as soon as there is room for one more round (`mayBeginRound`), each
-    /// rewind might find room for only a few records.
+    /// Whether an app's passed-over records may be read again: a slot for a round is free, and the app's records in
+    /// memory use less than half of the free room. With the higher limit of `mayBeginRound`, each rewind might find
+    /// room for only a few records.
     private func hasRoomToRewind(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 0.5)
     }
@@ -111,9 +109,8 @@ extension Audiences {
             && Double(apps[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
-    /// Whether a version's record holds back more than half of its partition's ledger: the ledger cannot pass the
-    /// record, because it is not settled, and the offsets behind it take this much room. False if the partition was
-    /// released.
+    /// Whether more than half of a partition's ledger is filled by the offsets from this version's record on: the
+    /// ledger cannot pass this record, because it is not settled. False if the partition was released.
     func holdsBackHalfOfLedger(_ rangeVersion: RangeVersionIndex) -> Bool {
         let slot = rangeVersions.address(of: rangeVersion)
         guard
@@ -172,23 +169,23 @@ extension Audiences {
             )
     }
 
-    /// Notes a record as dropped while a push of its version or broadcast is still under way. The core does not wait
+    /// Notes a record as dropped although a push of its version or broadcast is still under way: the core does not wait
     /// for APNs' response, because another worker may now work on the same range or channel. If this lane keeps the
-    /// record's partition, it reads the record again, before it takes newer records of the range or channel from this
-    /// partition. The version or broadcast itself is dropped when the push has ended.
+    /// record's partition, it reads the record again.
     ///
-    /// Gives the record ``FanoutPartition/noAssignmentEpoch``, so that nothing is noted or settled for it later.
+    /// Gives the record ``FanoutPartition/noAssignmentEpoch``, so that nothing more is noted or settled for it when the
+    /// push has ended.
     mutating func noteDroppedBeforeResponse(_ record: inout FanoutRecord, ofApp appIndex: UInt16) {
         noteDropped(record, ofApp: appIndex)
         record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
     }
 
-    /// Ends the wait of a round in the phase `awaitingVersions` for the versions that the partition's previous owner
-    /// had under way, because a record of the round was passed over. Does nothing in another phase. The passed-over
-    /// record may be of such a version, and may get room only when the round's other records have settled.
+    /// Called when a record of the round was passed over. Ends the wait for the versions that the partition's previous
+    /// owner had under way (phase `awaitingVersions`): the passed-over record may be of such a version, and may get
+    /// room only when the round's other records have settled. Does nothing in another phase.
     ///
-    /// Closes the versions whose records have arrived: they end at the position that the previous owner had reached. So
-    /// they settle and make room.
+    /// Closes the versions whose records have arrived, so that they settle and make room: they end at the position that
+    /// the previous owner had reached.
     mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersions(of: round)
@@ -221,7 +218,7 @@ extension Audiences {
 
     /// Returns the request to rewind an assigned partition; nil if none is necessary. Either records were passed over
     /// and now have room, or a record's offset was too far ahead for the partition's ledger. When the shell has passed
-    /// the request on, it calls ``rewindBegan(_:from:now:)``.
+    /// the request on, it calls ``handleRewind(_:from:now:)``.
     public func rewindRequest(_ index: UInt32, now: Moment) -> PartitionRewind? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let isIntervalOver =
@@ -242,7 +239,7 @@ extension Audiences {
     /// Called when the shell has passed on the request to rewind a partition to `offset`. From now on, the shell gives
     /// the core no record of the partition that was read before the rewind. The next record that the core gets is the
     /// first one at `offset` or above it.
-    public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
+    public mutating func handleRewind(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.noteRewind(to: offset)
         partition.pointee.lastRewindAtMilliseconds = now.monotonicMilliseconds

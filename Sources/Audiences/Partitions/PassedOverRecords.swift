@@ -18,8 +18,8 @@ struct PassedOverRecords: ~Copyable {
     /// over, or if the partition is being read again and the reading will still reach the app's records
     /// (``noteRewind(to:)``).
     ///
-    /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
-    /// (``RoundSlot``). So the app's records for other ranges stay in order.
+    /// While an app has an entry, the core also passes over later records of the app, so that these stay in order.
+    /// Exception: records for ranges that already have a round (``RoundSlot``).
     private(set) var lowestRecordOfEachApp: [LowestRecord] = []
     /// The first offset that was too far ahead for the partition's ledger; nil: there is none. Until the partition is
     /// read again, the core takes no record at this offset or above it.
@@ -78,11 +78,9 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it.
-    ///
-    /// If the record was the app's entry in ``lowestRecordOfEachApp``, the app has no entry until another of its
-    /// records is passed over. This is right: the partition is being read again, so the app's later records will come
-    /// too.
+    /// Removes a record, because the core has taken it or the log no longer has it. If the record was the app's entry
+    /// in ``lowestRecordOfEachApp``, the app then has no entry: the partition is being read again, so the app's later
+    /// records will come too.
     ///
     /// - Parameter offset: must be in the ledger's window. For an offset outside the window, another record would be
     ///   removed.
@@ -106,10 +104,11 @@ struct PassedOverRecords: ~Copyable {
         expectedOffset = offset
     }
 
-    /// Notes that the record at `offset` was read. If the partition is being read again, returns the skipped offsets
-    /// directly before `offset`: the log has deleted their records. Otherwise returns an empty range.
+    /// Notes that the record at `offset` was read. While the partition is being read again, returns the offsets
+    /// directly before `offset` that did not come: the log has deleted their records. Otherwise returns an empty range.
     ///
-    /// - Parameter endOffset: one above the highest offset that this lane has received. Records from there on are new.
+    /// - Parameter endOffset: one above the highest offset that this lane has received. At this offset, the second
+    ///   reading ends.
     mutating func noteReadAndFindDeleted(_ offset: Int64, receivedBelow endOffset: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let skippedOffsets = min(expectedOffset, offset)..<offset

@@ -19,8 +19,9 @@ extension Audiences {
         discardUnsentMembers(of: round)
     }
 
-    /// Returns when a halted running round must discard the members that it has read and not sent to: when the next one
-    /// of them would have to be read again before its push. Nil if the round is not halted, or has no such members.
+    /// Returns when a halted running round must discard members that it has read and not sent to: when the first of
+    /// them has become so old that it would have to be read again before its push (monotonic milliseconds). Nil if the
+    /// round is not halted, or has no such members.
     mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
         guard rounds[round].phase == .running, isHalted(round),
             let next = findNextMember(of: round, endPosition: readingEndPosition(of: round))

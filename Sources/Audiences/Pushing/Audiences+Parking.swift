@@ -37,7 +37,7 @@ extension Audiences {
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )
-        apps[Int(rounds[round].appIndex)].parkedMemberCount += 1
+        apps[Int(rounds[round].appIndex)].takenParkingPlaceCount += 1
         if first != .null { parkedMembers[first].previousParkedMember = member }
         rounds[round].members.firstParked = member
         rounds[round].members.parkedCount += 1
@@ -128,7 +128,7 @@ extension Audiences {
             rounds[round].members.parkedMemberAwaitingPage = .null
         }
         parkedMembers.free(member)
-        apps[Int(rounds[round].appIndex)].parkedMemberCount -= 1
+        apps[Int(rounds[round].appIndex)].takenParkingPlaceCount -= 1
         rounds[round].members.parkedCount -= 1
         rounds[round].checkpoints.revision += 1
         guard slot.position == rounds[round].members.lowestParkedPosition else { return }
@@ -141,10 +141,10 @@ extension Audiences {
         rounds[round].members.lowestParkedPosition = lowestPosition
     }
 
-    /// Ends parked members as `superseded` when the newer version `newest` has taken over, because `newest` will reach
-    /// them in their next turn. Two kinds of members stay parked: those on which the core works now
-    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn. Later,
-    /// ``finishUnneededParkedMembers(of:now:)`` checks again whether these members still need a push.
+    /// Ends parked members as `superseded`, because the newer version `newest` has taken over and will reach them in
+    /// their next turn. Two kinds of members stay parked: those on which the core works now
+    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn
+    /// (``needsCarriedAlert(_:wasThrottled:of:now:)``).
     mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let startPosition = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
@@ -159,11 +159,11 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert.
-    /// All of this must be true:
-    /// - The newest version carries the alert of an older version, and brings it to the member's current position
-    ///   (``RangeVersionSlot/bringsCarriedAlert(to:)``). In the member's next turn, at a position one lap higher, the
-    ///   version comes without this alert.
+    /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert. All
+    /// of this must be true:
+    /// - The newest version carries the alert of an older version to the member's current position
+    ///   (``RangeVersionSlot/bringsCarriedAlert(to:)``). In the member's next turn, one lap higher, the version comes
+    ///   without this alert.
     /// - The alert is not too old.
     /// - APNs did not respond to the member's last attempt with 429.
     ///
@@ -190,13 +190,12 @@ extension Audiences {
     }
 
     /// Finishes the parked members that need no push any more, except those on which the core works now
-    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances, because after a takeover
-    /// (``supersedeParkedMembers(by:of:now:)``) alerts and versions grow old, and further members are parked.
-    /// - `superseded`: a member that the newest version will reach in its next turn. If it must get the version's alert
-    ///   earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the alert is too old, or the
-    ///   version has expired.
-    /// - `expired`: any other member, if the newest version has expired, or if APNs delays the member and others need
-    ///   its place (``mustGiveUpDelayedMembers(of:now:)``).
+    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances, because alerts and versions grow old.
+    /// - `superseded`: the newest version will reach the member in its next turn. The member stays parked if it must
+    ///   get the version's alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``) and the version has not
+    ///   expired.
+    /// - `expired`: the newest version has no later turn for the member, and has expired. Or APNs delays the member,
+    ///   and others need its place (``mustGiveUpDelayedMembers(of:now:)``).
     mutating func finishUnneededParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
@@ -241,19 +240,16 @@ extension Audiences {
         let freeCount = freeParkingPlaceCount
         guard apps.count > 1 else { return freeCount > 0 }
         let appIndex = Int(rounds[round].appIndex)
-        return apps[appIndex].parkedMemberCount + apps[appIndex].parkablePushCount < freeCount
+        return apps[appIndex].takenParkingPlaceCount + apps[appIndex].parkablePushCount < freeCount
     }
 
-    /// Whether a round may reserve places for all members that it must park again.
-    ///
-    /// With several apps, these members and the app's parked members together must fit into the free places. This is
-    /// more than ``mayParkMember(of:)`` permits: an app without parked members may take all free places. Otherwise a
-    /// round with very many parked members would wait forever. The app's pushes in flight do not count here, because
-    /// its other rounds may send all the time.
+    /// Whether a round may reserve places for all members that it must park again: with several apps, these members and
+    /// the app's parked members together must fit into the free places. This is more than ``mayParkMember(of:)``
+    /// permits. Otherwise a round with very many parked members would wait forever.
     func mayReserveParkingPlaces(_ memberCount: Int, for round: RoundIndex) -> Bool {
         let freeCount = freeParkingPlaceCount
         guard apps.count > 1 else { return memberCount <= freeCount }
-        return apps[Int(rounds[round].appIndex)].parkedMemberCount + memberCount <= freeCount
+        return apps[Int(rounds[round].appIndex)].takenParkingPlaceCount + memberCount <= freeCount
     }
 
     /// Returns the pause before a retry: a random time between a half and the whole of a time that doubles with each

@@ -13,10 +13,9 @@ struct OfferedPush: BitwiseCopyable {
 /// Chooses the next push of a pool: a broadcast, or a push to a member. A round pushes to a member only when its push
 /// of the previous lap to this member is over. So a member's pushes leave in the order of their versions. (R28)
 extension Audiences {
-    /// A pool that has had no room for a push for this long counts as unavailable. A pool has no room if it has as many
-    /// pushes in flight as it may have, for example 0 of 0 without a connection. In each iteration, the lane asks for a
-    /// push for every pool that is not full, and the core then notes that the pool has room. The members of an
-    /// unavailable pool are parked, so that a round can reach the members of the app's other pool.
+    /// A pool that has had no room for a push for this long counts as unavailable: it has as many pushes in flight as
+    /// it may have, for example 0 of 0 without a connection. The members of an unavailable pool are parked, so that a
+    /// round can reach the members of the app's other pool.
     private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago than this is read again before its push, because by now the member may have
@@ -38,7 +37,7 @@ extension Audiences {
         return memberPushCount + broadcastCount
     }
 
-    /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
+    /// Returns the next push of a pool, which the caller must send now or give back with ``putBackPush(_:)``. Nil if
     /// there is none now, for example because `pushesInFlightMax` is reached, or because each round's next member needs
     /// the app's other pool.
     ///
@@ -146,8 +145,12 @@ extension Audiences {
         return offer
     }
 
-    /// Returns the push to the next member of the round's pages. Moves past members that get no push, for example
-    /// devices, and parks members whose pool is unavailable.
+    /// Returns what the round's pages offer. On the way, moves past members that get no push, for example devices, and
+    /// parks members whose pool is unavailable.
+    /// - `.push`: to the next member.
+    /// - `.blocked`: the next member has the app's other pool, which is available, or no place is free to park it.
+    /// - `.nothing`: no member is next in the pages, their page is too old and must be read again, or the round has
+    ///   been halted meanwhile.
     private mutating func offerNextPushFromPages(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
@@ -173,8 +176,8 @@ extension Audiences {
                 advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
-            // The code below parks this member, or offers a push after which the member may be parked. So there must be
-            // a place for it.
+            // The code below parks this member, or offers a push that may end with a parked member. So there must be a
+            // free place.
             guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round) else { return .blocked }
@@ -215,7 +218,7 @@ extension Audiences {
     }
 
     /// Returns the push to a member, and moves the round past the member. If the shell cannot send the push,
-    /// ``pushNotSent(_:)`` moves the round back.
+    /// ``putBackPush(_:)`` moves the round back.
     private mutating func offerPushToPageMember(
         _ pageMember: PageMember,
         _ next: MemberCoordinates,
@@ -288,12 +291,12 @@ extension Audiences {
 
     /// Takes back the push that ``takeNextPush(_:traffic:permitsRetry:pushesInFlightMax:isProbing:now:)`` returned
     /// last, because no stream was free. The core offers it again later.
-    public mutating func pushNotSent(_ push: AudiencePush) {
+    public mutating func putBackPush(_ push: AudiencePush) {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0
         let tag = PushTag(rawValue: push.tag)
-        guard !tag.isJoiner else { return joinerPushNotSent(tag.joiner) }
-        guard !tag.isBroadcast else { return broadcastPushNotSent(tag.broadcast) }
+        guard !tag.isJoiner else { return putBackJoinerPush(tag.joiner) }
+        guard !tag.isBroadcast else { return putBackBroadcast(tag.broadcast) }
         let round: RoundIndex
         let environment: APNsEnvironment
         if tag.isParked {
@@ -325,7 +328,7 @@ extension Audiences {
         if !tag.isParked { changeParkablePushCount(by: -1, of: round) }
     }
 
-    /// Adds `change` to the number of pushes that may end with a parked member. A negative number subtracts.
+    /// Adds `change`, which may be negative, to the numbers of pushes that may end with a parked member.
     private mutating func changeParkablePushCount(by change: Int, of round: RoundIndex) {
         parkablePushCount += change
         apps[Int(rounds[round].appIndex)].parkablePushCount += change

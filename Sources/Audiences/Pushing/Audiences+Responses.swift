@@ -13,10 +13,10 @@ extension Audiences {
 
     /// Takes APNs' response to a push, or the report that no response will come. A member fails only for a reason of
     /// its own push. (R18)
-    public mutating func pushResponseReceived(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
+    public mutating func handlePushResponse(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(rawValue: rawTag)
-        guard !tag.isJoiner else { return joinerResponseReceived(tag.joiner, result, now: now) }
-        guard !tag.isBroadcast else { return broadcastResponseReceived(tag.broadcast, result, now: now) }
+        guard !tag.isJoiner else { return handleJoinerResponse(tag.joiner, result, now: now) }
+        guard !tag.isBroadcast else { return handleBroadcastResponse(tag.broadcast, result, now: now) }
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         guard let push = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the push of a response belongs to a member")
@@ -95,9 +95,9 @@ extension Audiences {
         advanceIfNoMemberIsUnderWay(on: tag.page, now: now)
     }
 
-    /// Called when a member of the page is finished or parked: its push or start has ended, and a refusal of the push
-    /// has been recorded. If no other member of the page is under way, frees a discarded page, and advances the round.
-    /// A running round advances only if the page is its first one.
+    /// Called when the work on a member of the page has ended: the member is finished or parked. If no other member of
+    /// the page is under way, frees a discarded page, and advances the round. A running round advances only if the page
+    /// is its first one.
     private mutating func advanceIfNoMemberIsUnderWay(on page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.underWayMemberCount == 0 else { return }
@@ -174,9 +174,8 @@ extension Audiences {
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
-    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. An
-    /// entry has the time of the member's last change. That change is the registration, because no member of a page has
-    /// left.
+    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. This
+    /// is the time of the last change in the entry, because no member of a page has left.
     func findRegistrationTime(of tag: PushTag) -> Int64? {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds

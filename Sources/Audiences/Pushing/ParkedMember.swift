@@ -40,8 +40,8 @@ struct ParkedMember: BitwiseCopyable {
     /// the member has registered the token again since, and the token may be valid.
     var registeredAtWallMilliseconds: Int64
     // The buffers have room for the longest id (`Limits.identifierBytesMax`) and the longest token
-    // (`Limits.tokenDigitsMax` digits, two in a byte), which `copyIdentifierAndToken` checks. In the types, only
-    // literal sizes are possible.
+    // (`Limits.tokenDigitsMax` digits, two in a byte), which `copyIdentifierAndToken` checks. The type of a buffer can
+    // contain only a literal size.
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
     private var identifierBuffer = InlineArray<256, UInt8>(repeating: 0)

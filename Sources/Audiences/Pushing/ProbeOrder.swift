@@ -1,5 +1,4 @@
-/// Decides whether a pool's broadcasts may be its probes before starts and other pushes. While a pool's breaker is
-/// open, the pool sends only one push at a time, as a probe. Does no I/O.
+/// Decides when a pool whose breaker is open may probe with broadcasts. Such a pool sends only one push at a time.
 ///
 /// Usually broadcasts come before starts (R16). But if APNs or a proxy refused the last broadcast for something that
 /// pushes to devices may not have, such as the path, broadcasts come last: their refusals would keep the breaker open
@@ -17,8 +16,8 @@ public struct ProbeOrder: Sendable {
         if mayRefuseOnlyBroadcasts { areBroadcastsRefused = true }
     }
 
-    /// Returns what audiences may send before the starts of single commands. If this is not all of the pool's traffic,
-    /// broadcasts come after the starts.
+    /// Returns what audiences may send before the starts of single commands: all of `traffic`, or only `devicePushes`
+    /// if broadcasts must come after the starts.
     public func trafficBeforeStarts(of traffic: PoolTraffic, isProbing: Bool) -> PoolTraffic {
         isProbing && areBroadcastsRefused && traffic == .everything ? .devicePushes : traffic
     }

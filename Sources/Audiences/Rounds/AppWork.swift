@@ -4,8 +4,9 @@ import LiveActivity
 /// The work of one app in this core: queues of its rounds (``RoundSlot``), its joining members and its channels; and
 /// counts, for example of its pages and its pushes in flight.
 struct AppWork: BitwiseCopyable {
-    // The send queue: the rounds that may have something to send. `.null`: the queue is empty.
+    /// The first round in the send queue, whose rounds may have something to send; `.null`: the queue is empty.
     var firstRoundInSendQueue = RoundIndex.null
+    /// The last round in the send queue; `.null`: the queue is empty.
     var lastRoundInSendQueue = RoundIndex.null
     /// The last of the rounds that were put at the front of the send queue and have not left it since; `.null`: none.
     var lastRoundQueuedAtFront = RoundIndex.null
@@ -16,26 +17,28 @@ struct AppWork: BitwiseCopyable {
     /// The bytes of the app's pages. A page that is being read counts with its expected bytes, so that the app does not
     /// request more pages than it may have.
     var pageBytes = 0
-    /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
-    /// more records, so that other apps have room. (R22) The number is raised in `Audiences+FanoutRecords` and
-    /// `Audiences+Broadcasts`, and lowered in `Audiences+Finishing` and `Audiences+BroadcastEnds`;
-    /// `addFanoutRecordBytes` changes the bytes.
+    /// The number of the app's fan-out records in memory. An app whose share is too large takes no more records, so
+    /// that other apps have room. (R22) Raised in `Audiences+FanoutRecords` and `Audiences+Broadcasts`, and lowered in
+    /// `Audiences+Finishing` and `Audiences+BroadcastEnds`.
     var fanoutRecordCount = 0
+    /// The bytes of the app's fan-out records in memory, which `addFanoutRecordBytes` changes. Limited as their number.
     var fanoutRecordBytes = 0
     /// For each environment: the number of broadcasts in flight. They may have a pool of their own
     /// (``PoolTraffic``), so they are counted apart from the pushes to members. `takeNextPush` raises the number,
-    /// `broadcastPushNotSent` and `broadcastResponseReceived` lower it.
+    /// `putBackBroadcast` and `handleBroadcastResponse` lower it.
     var inFlightBroadcastCounts: ByEnvironment<Int> = .init(repeating: 0)
-    /// For each of the app's pools for pushes to members: the number of these pushes in flight, and when the pool last
-    /// had room for a push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push.
-    /// A pool that has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:appIndex:)``). `takeNextPush`
-    /// raises the number; `decrementInFlightPushCounts` lowers it, and for joiners `joinerPushNotSent` and
-    /// `joinerResponseReceived`.
+    /// For each of the app's pools for pushes to members: the number of these pushes in flight. `takeNextPush` raises
+    /// the number; `decrementInFlightPushCounts` lowers it, and for joiners `putBackJoinerPush` and
+    /// `handleJoinerResponse`.
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
+    /// For each of these pools: when it last had room for a push that is no probe (monotonic milliseconds). The time is
+    /// noted when the shell asks for a push. A pool that has had no room lately is unavailable
+    /// (``Audiences/isPoolUnavailable(_:appIndex:)``).
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// The number of the app's parked members, plus the number of places that its rounds have reserved for members that
-    /// they will park again.
-    var parkedMemberCount = 0
+    /// The number of places for parked members that the app has taken: those of its parked members, and those that its
+    /// rounds have reserved for members that they will park again. Raised and lowered in `Audiences+Parking` and
+    /// `Audiences+ParkedPages`.
+    var takenParkingPlaceCount = 0
     /// The number of the app's pushes in flight that may end with a parked member: its part of
     /// ``Audiences/parkablePushCount``.
     var parkablePushCount = 0
@@ -45,20 +48,19 @@ struct AppWork: BitwiseCopyable {
     var queuedJoiners: ByEnvironment<LinkedList<MembershipChangeSlot>> = .init(repeating: LinkedList())
     /// The number of the app's commands that wait for a channel (``Audiences/commandsAwaitingChannelCount``).
     var commandsAwaitingChannelCount = 0
-    /// Until when the app's commands do not wait for channels that Redis may have lost, because a command has waited
-    /// for such a channel without success (monotonic milliseconds); `.min`: the commands wait.
+    /// Until when the app's commands do not wait for channels that Redis may have lost (monotonic milliseconds),
+    /// because a command has waited for such a channel without success; `.min`: the commands wait.
     var restorationWaitPauseEndMilliseconds: Int64 = .min
     /// For each environment: the channels that have something to send now.
     var readyChannels: ByEnvironment<LinkedList<ChannelSlot>> = .init(repeating: LinkedList())
     /// For each environment: when the keeper last provided a channel of any of the app's audiences (monotonic
     /// milliseconds); `.min`: never.
     var channelProvidedAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// By `MemberOutcome.rawValue`: how many members got the outcome. A member counts again in each lap. The counts
-    /// only grow.
-    var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
-    /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in
-    /// three audiences counts three times. The counts only grow.
-    var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
+    /// How many members got each outcome. A member counts again in each lap. The counts only grow.
+    var memberOutcomeCounts = CountsByMemberOutcome(repeating: 0)
+    /// How many changes of memberships the store has acknowledged. A change in three audiences counts three times. The
+    /// counts only grow.
+    var membershipChangeCounts = CountsByMembershipChangeKind(repeating: 0)
 }
 
 extension Audiences {
@@ -75,7 +77,7 @@ extension Audiences {
     }
 
     /// Puts a round at the front of the send queue, but behind the rounds that were put there earlier. Otherwise, while
-    /// pushes are slow, two rounds could put themselves before a third one again and again.
+    /// pushes are slow, two rounds could overtake a third one again and again.
     private mutating func putAtFrontOfSendQueue(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         let previous = apps[appIndex].lastRoundQueuedAtFront
@@ -151,9 +153,9 @@ extension Audiences {
         putAtFrontOfSendQueue(round)
     }
 
-    /// Counts a push of the first round in the app's send queue. The caller has set this round's `mustQueueAtFront` to
-    /// false. After the last push of its turn (``AudiencesConfiguration/consecutivePushesMax``), the round goes to the
-    /// end of the queue.
+    /// Counts a push of the first round in the app's send queue. After the last push of its turn
+    /// (``AudiencesConfiguration/consecutivePushesMax``), the round goes to the end of the queue. The caller has set
+    /// the round's `mustQueueAtFront` to false.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1

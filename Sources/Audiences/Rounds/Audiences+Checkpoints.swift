@@ -3,9 +3,9 @@ import LiveActivity
 
 /// When a round (``RoundSlot``) records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
-    /// Queues a checkpoint if the round has unrecorded changes and its next checkpoint is due. Queues none while a
-    /// claim or a checkpoint has no reply, or while the round's phase permits none. In each case, sets the timer of a
-    /// running or restoring round.
+    /// Queues a checkpoint if the round has unrecorded changes and its next checkpoint is due, unless a claim or a
+    /// checkpoint has no reply yet, or the round's phase permits none. In any case, sets the timer of a running or
+    /// restoring round.
     mutating func queueDueCheckpointAndSetTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
@@ -131,8 +131,8 @@ extension Audiences {
     }
 
     /// Handles the store's reply to a checkpoint. If the reply says that the round has lost its claim, calls
-    /// `claimLost`. Otherwise the checkpoint counts as recorded, a running round begins to finish the versions that
-    /// waited for it, and the round advances.
+    /// `handleLostClaim`. Otherwise the checkpoint counts as recorded, a running round begins to finish the versions
+    /// that waited for it, and the round advances.
     ///
     /// - Parameter reply: nil if the store has refused the checkpoint, or if the checkpoint was too long.
     mutating func handleCheckpointReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
@@ -141,7 +141,7 @@ extension Audiences {
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .claimLost {
             counters.lostRoundCount &+= 1
-            return claimLost(round, areMembersLost: verdict == .claimLost, now: now)
+            return handleLostClaim(round, areMembersLost: verdict == .claimLost, now: now)
         }
         if reply?.verdict == .settled {
             rounds[round].checkpoints.recordedText.free()

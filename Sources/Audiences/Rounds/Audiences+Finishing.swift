@@ -136,12 +136,11 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Settles finished versions, the oldest first. The newest version stays unsettled while an older one is not
-    /// finished: a new owner of the partition must read both again.
+    /// Settles finished versions, the oldest first. A version settles only after all older ones: a new owner of the
+    /// partition must read it and the unfinished ones again.
     ///
-    /// A finished version that a newer one has replaced settles at once. It does not wait for older versions, which may
-    /// stay open for hours. A new owner does not need the replaced version's record, because it reads that of the newer
-    /// version.
+    /// Exception: a finished version that a newer one has replaced settles at once. A new owner does not need its
+    /// record, and older versions may stay open for hours.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
         var rangeVersion = rounds[round].versions.first
@@ -163,8 +162,8 @@ extension Audiences {
     /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record
     /// (`original`), which writes the result.
     ///
-    /// If the partition of the original's record has been released, that record can no longer be settled. Then the
-    /// original gets the partition and offset of the duplicate's record instead, and settles this record later.
+    /// If the partition of the original's record has been released, that record can no longer settle. Then the original
+    /// takes over the partition and offset of the duplicate's record.
     mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }
         rangeVersions[original].record.copyPartitionAndOffset(of: rangeVersions[duplicate].record)

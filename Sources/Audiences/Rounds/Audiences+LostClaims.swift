@@ -17,14 +17,14 @@ import Numbers
 /// In a cluster, another server may have lost the members while the claim is intact. Then the round reads its pages
 /// again (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
 extension Audiences {
-    /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
-    /// 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are back.
+    /// The pause before a lost round is claimed again, which is shortened by a random part of up to a half. Each
+    /// further loss in a row doubles the pause: 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks
+    /// every 0.5 s whether they are back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was held for longer than this, its loss counts as the first again (`consecutiveLossCount`). The time
-    /// is twice the longest pause. While two workers take a round from each other, neither holds the round for longer
-    /// than the longest pause, so the count goes on.
+    /// If a claim was held for longer than this (64 s), its loss counts as the first again (`consecutiveLossCount`).
+    /// Two workers that take a round from each other never hold it for longer than the longest pause, 32 s.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. A round that is running or
@@ -35,7 +35,7 @@ extension Audiences {
     /// Known issue (K4): after partitions were added to the fan-out topic, two workers may have versions of the same
     /// range, and claim the range from each other. Phones get the newest state in the end, but the worker that loses
     /// its claim does not finish its command, so the command may have no result.
-    mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
+    mutating func handleLostClaim(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
@@ -58,15 +58,12 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
-    /// applies, false:
-    /// - False if the round has already waited `memberWaitsMax` times.
-    /// - False if one server has all keys, and the store has a checkpoint of the round's range, because then it has not
-    ///   lost the audience.
-    /// - True if ``mayStoreLackMembers`` is true.
-    /// - False if the store has a checkpoint of the round's range.
-    /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
-    ///   data after the admission. Checked only before the first wait, and not for starts.
+    /// Whether the store may lack the members of a round that begins. If the store has a checkpoint of the range and
+    /// consists of one server, it has not lost them. The first rule that applies decides; if none applies, false:
+    /// 1. False if the round has already waited `memberWaitsMax` times.
+    /// 2. True if ``mayStoreLackMembers`` is true. Exception: one server with a checkpoint.
+    /// 3. True if the store has no checkpoint, and does not know that the round's newest version was admitted, because
+    ///    then it has lost its data since. Checked only before the first wait, and not for starts.
     func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard rounds[round].claim.memberWaitCount < Self.memberWaitsMax else { return false }
         let hasNoCheckpoint = reply?.bytes?.isEmpty ?? true
@@ -131,9 +128,10 @@ extension Audiences {
     }
 
     /// Claims the round again when three things are over: the pause after the lost claim, the wait for lost members,
-    /// and the pushes, calls and results of the old claim. Until then, does nothing, or only sets the round's timer. A
-    /// claimed round continues from the store's checkpoint. If the store has lost this checkpoint, the round continues
-    /// from the last one that this worker recorded. (R26)
+    /// and the pushes, calls and results of the old claim. Until then, does nothing, or only sets the round's timer.
+    ///
+    /// A claimed round continues from the store's checkpoint or, if the store has lost it, from the last one that this
+    /// worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let claim = rounds[round].claim
         guard claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {

@@ -129,9 +129,9 @@ extension Audiences {
         freeIfFinished(round, now: now)
     }
 
-    /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
-    /// versions of the round, and ends its parked members as superseded, except those on which the core works now. The
-    /// record may never come: if the newer version has another number of ranges, its records are for other ranges.
+    /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: the record may
+    /// never come, because with another number of ranges the version's records are for other ranges. Closes all
+    /// versions of the round, and ends its parked members as superseded, except those on which the core works now.
     private mutating func stopAwaitingNewerVersionIfDue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
@@ -148,15 +148,14 @@ extension Audiences {
     }
 
     /// Ends the round's wait for the versions that the partition's previous owner had under way, if the round has
-    /// waited long enough: closes the versions that have arrived. Returns whether the wait has ended; if so, the caller
-    /// must resume the round. If not, sets the round's timer.
+    /// waited long enough: closes the versions that have arrived. Otherwise sets the round's timer.
     ///
     /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
-    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If a
-    /// version's record comes after the wait, the version passes all members again.
+    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) A record
+    /// may never come: after partitions were added to the fan-out topic, the previous owner may have settled it in
+    /// another partition.
     ///
-    /// Some records never come. For example, partitions were added to the fan-out topic, and the previous owner read
-    /// the record from another partition and settled it there.
+    /// - Returns: whether the wait has ended. If so, the caller must resume the round.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
             rounds[round].partitionIndex,
@@ -207,12 +206,12 @@ extension Audiences {
     }
 
     /// Returns the position at which the round stops reading members: the end of the newest version's window, but at
-    /// most one lap above the lowest parked member, where this member has its next turn (R28). A round that has stopped
-    /// there keeps no pages, so that other rounds can read. Returns 0 without a version.
+    /// most one lap above the lowest parked member, where this member has its next turn (R28). Returns 0 without a
+    /// version.
     ///
     /// Call it only while the round's list has no version in the phase `received`: then the last version is the newest
-    /// one. The position may become lower when a member is parked. Even then, no page of the round begins at or above
-    /// it, because the round reads less than one lap ahead of its first page.
+    /// one. The position may become lower when a member is parked. Even then, all pages of the round begin below it,
+    /// because the round reads less than one lap ahead of its first page.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.last
         guard newest != .null else { return 0 }

@@ -12,9 +12,8 @@ extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
-    /// Notes when a version first took over at `startPosition`. Called before a newer version begins there. If the
-    /// previous version began there too, the round has sent nothing since, and the noted time stays. Otherwise the
-    /// noted time becomes `now`.
+    /// Called before a newer version takes over at `startPosition`. Notes the time `now`, unless the newest version so
+    /// far begins there too: then the round has sent nothing since, and the noted time stays.
     mutating func noteTakeover(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
@@ -23,8 +22,8 @@ extension Audiences {
     }
 
     /// Closes the older versions of a round, so that their records settle, if the round has sent nothing for
-    /// `closeOlderVersionsAfterMilliseconds` and its pools are unavailable. Called when a newer version has begun at
-    /// the round's current position. When a pool is available again, the newest version reaches the remaining members.
+    /// `closeOlderVersionsAfterMilliseconds` and its pools are unavailable. When a pool is available again, the newest
+    /// version reaches the remaining members. Called when this version has begun at the round's current position.
     ///
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.

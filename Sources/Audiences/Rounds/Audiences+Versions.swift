@@ -171,12 +171,12 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes a version without an alert carry the alert that the previous version has or carries, so that members that
-    /// have not got the alert yet get it with the newer version. Does nothing for starts, or if the alert is too old,
-    /// does not fit into the body, or has reached all its members.
+    /// Makes a version without an alert carry the alert that the previous version has or carries, for the members that
+    /// have not got the alert yet. Does nothing for starts, or if the alert is too old, does not fit into the body, or
+    /// has reached all its members.
     ///
-    /// The newer version brings the alert only to positions within one lap after the start position of the version that
-    /// brought the alert first. So no member gets the alert twice.
+    /// The alert is carried only to positions within one lap after the start of the version that brought it first. So
+    /// no member gets it twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)

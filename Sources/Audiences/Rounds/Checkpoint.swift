@@ -19,8 +19,8 @@ struct Checkpoint: Equatable {
         /// The number of positions in the window of a closed version. Nil: the version is not closed, so its window is
         /// one lap.
         var positionCount: UInt64?
-        /// How many members have each outcome. Exactly those members of the version's window count that are below the
-        /// completed position and not parked.
+        /// How many members have each outcome: of those in the version's window that are below the completed position
+        /// and not parked.
         var counts = MemberOutcomeCounts()
         var times = ResponseTimes()
     }

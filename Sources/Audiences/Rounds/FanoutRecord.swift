@@ -34,8 +34,8 @@ struct FanoutRecord: BitwiseCopyable {
     /// The version of the command that brought the alert: the record's own command, or an older one whose alert the
     /// record carries.
     var alertVersion: Version
-    /// The greatest age at which the alert may ring, in seconds: `expiration.alertSeconds` of this record's policy. If
-    /// the version or broadcast carries the alert of another record: the `alertAgeSecondsMax` of that record.
+    /// The greatest age at which the alert may ring, in seconds: `expiration.alertSeconds` of the policy of the record
+    /// that brought the alert.
     var alertAgeSecondsMax: Int64
     var commandIdentifier: HeapBytes
     var trace: HeapBytes
@@ -57,9 +57,9 @@ struct FanoutRecord: BitwiseCopyable {
         )
     }
 
-    /// Copies the partition and offset of another record with the same version, because this record's own partition
-    /// has been released. The other record's offset then settles when this record's version or broadcast ends. If the
-    /// version or broadcast is dropped instead, the record at that offset is read again.
+    /// Copies the partition and offset of another record with the same version, because this record's own partition has
+    /// been released. The copied offset settles when this record's version or broadcast ends. If the version or
+    /// broadcast is dropped instead, the record at that offset is read again.
     mutating func copyPartitionAndOffset(of duplicate: FanoutRecord) {
         partitionIndex = duplicate.partitionIndex
         assignmentEpoch = duplicate.assignmentEpoch

@@ -8,9 +8,11 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 /// (``SegmentRange``). The slot has the fan-out record that brought the version. (R28)
 struct RangeVersionSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
-    /// round is claimed again. The slot is freed when the version settles or is dropped with its round. It is also
-    /// freed when another slot of the same version copies the partition and offset of its record
-    /// (``FanoutRecord/copyPartitionAndOffset(of:)``).
+    /// round is claimed again. The slot is freed in one of three cases:
+    /// - The version settles.
+    /// - The version is dropped with its round.
+    /// - Another slot of the same version takes over the partition and offset of its record
+    ///   (``FanoutRecord/copyPartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round. Each version begins in this phase. Next: `underWay`;
         /// `finishing` if the version is late (``RangeVersionSlot/isLate``). The version settles at once if the round
@@ -56,9 +58,9 @@ struct RangeVersionSlot: LinkedSlot {
     /// Only for a start: the template of the activities' ids in these start commands (``ActivityIdentifierTemplate``).
     var activityTemplate: HeapBytes
     /// Only for a start to an audience that has or should have channels: the command's `aps` dictionary without
-    /// `input-push-token` and without the closing brace. Usually the core adds the channel or `input-push-token` for
-    /// each device, and the brace. Empty if the start names a channel itself, or the audience has no channel and should
-    /// have none: each device then gets the dictionary unchanged.
+    /// `input-push-token` and without the closing brace, so that the core can add the address of each device's
+    /// activity. Empty for any other start, and for one that names a channel itself: each device then gets the
+    /// dictionary unchanged.
     var apsWithoutAddress = HeapBytes.none
     /// A second body of this version. It differs from the record's body only in the alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.

@@ -113,9 +113,9 @@ struct RoundSlot: LinkedSlot {
     /// Whether the members are devices. For each device, the core writes a command that starts an activity.
     var isForStarts: Bool { key.isForStarts }
 
-    /// The digest under which the store keeps the round's claim and checkpoint. A range may have a round of starts and
-    /// a round of updates at the same time. So a round of starts has another digest: the audience's digest, changed by
-    /// a fixed number (`STARTS!!` in ASCII).
+    /// The digest under which the store keeps the round's claim and checkpoint. A round of starts has a digest of its
+    /// own, because the range may have a round of updates at the same time: the audience's digest, changed by a fixed
+    /// number (`STARTS!!` in ASCII).
     var storeKeyDigest: AudienceDigest {
         isForStarts ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest
     }

@@ -8,8 +8,8 @@ import LiveActivity
 /// its version are the same.
 extension Audiences {
     /// How long a round (``RoundSlot``) waits before it produces further starts, if `unacknowledgedStartsMax` starts
-    /// wait for Kafka's acknowledgement. A timer must end this wait: all these starts may belong to other rounds, and
-    /// their acknowledgements do not make this round continue.
+    /// wait for Kafka's acknowledgement. A timer must end this wait: the acknowledgements of other rounds' starts do
+    /// not make this round continue.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces a start command for each device on the pages that were read. Does nothing unless the round is running
@@ -20,9 +20,9 @@ extension Audiences {
         freeDonePages(of: round, now: now)
     }
 
-    /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait. A device whose
-    /// start has expired, or would have too long an activity id, gets its outcome at once. If a page was read too long
-    /// ago, the round reads it again first.
+    /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait for Kafka's
+    /// acknowledgement. A device whose start has expired, or would have too long an activity id, gets its outcome at
+    /// once. If a page was read too long ago, the round reads it again first.
     private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
         let endPosition = readingEndPosition(of: round)
         while let next = findNextMember(of: round, endPosition: endPosition) {
@@ -59,7 +59,7 @@ extension Audiences {
 
     /// Called when Kafka has acknowledged the start command of one device, or has refused it as too large. The device
     /// then gets its outcome, unless its round is abandoned.
-    mutating func startCommandReported(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
+    mutating func handleStartCommandReport(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1
         rounds[round].members.inFlightCount -= 1
@@ -154,13 +154,12 @@ extension Audiences {
     }
 
     /// Returns how the new activity of a device gets its updates: on a channel or with an update token, never both.
-    ///
     /// - Usually on the audience's channel in the device's environment.
-    /// - With a token, if the device takes no channels, or if the channel's id would make the body too long. Also if
-    ///   the audience should have a channel that is missing: otherwise nothing would reach the new activity.
-    /// - Nil: the start gets its dictionary unchanged. Either its producer names a channel in the dictionary, or the
-    ///   audience has no channel in the device's environment and should have none, or even the shorter
-    ///   `input-push-token` would make the body too long.
+    /// - With a token if the device takes no channels, if the channel's id would make the body too long, or if the
+    ///   audience should have a channel that is missing: otherwise nothing would reach the new activity.
+    /// - Nil: the device gets the start's dictionary unchanged. The dictionary names a channel itself, or the audience
+    ///   has no channel in this environment and should have none, or even `input-push-token` would make the body too
+    ///   long.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
         guard !slot.apsWithoutAddress.isNone else { return nil }
         let channel = slot.record.instruction.channelsForStarts[member.environment]

@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// Records that this core produces.
+/// Composes the records that this core produces, and handles Kafka's reports about them.
 extension Audiences {
     /// The maximum number of records for one topic that are on their way to Kafka. Each topic has a limit of its own.
     /// So if one topic takes no writes for hours, the records of the other topics still reach Kafka.
@@ -24,7 +24,7 @@ extension Audiences {
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces the record again. Otherwise the work that waited for the report continues.
-    public mutating func deliveryReportReceived(
+    public mutating func handleDeliveryReport(
         _ outgoingRecord: OutgoingAudienceRecord,
         _ report: OutgoingRecord.KafkaReport,
         now: Moment
@@ -32,13 +32,13 @@ extension Audiences {
         outgoingRecords.noteReport(outgoingRecord.kind)
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
         switch outgoingRecord.kind {
-        case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
+        case .fanout: handleFanoutRecordReport(outgoingRecord.command, isTooLarge: report == .tooLarge)
         // A result that the broker refuses as too large counts as acknowledged, because another attempt would not help.
         case .rangeResult, .commandResult: callOrRecordAcknowledged(of: outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast:
             callOrRecordAcknowledged(of: outgoingRecord.broadcast, now: now)
         case .memberResult, .invalidation: callOrRecordAcknowledged(about: outgoingRecord.refusedMember, now: now)
-        case .start: startCommandReported(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
+        case .start: handleStartCommandReport(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
 
@@ -151,7 +151,7 @@ extension Audiences {
         }
     }
 
-    /// Composes a result of the command that a fan-out record brought. `write` writes the result's JSON. Its first
+    /// Composes a result of the command that a fan-out record brought. `write` writes the result's JSON; its first
     /// parameter has the fields that name the command.
     mutating func composeResult(
         of subject: ResultSubject,

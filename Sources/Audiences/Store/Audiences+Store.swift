@@ -164,14 +164,14 @@ extension Audiences {
     }
 
     /// Removes the next call, because it exceeds the store's limits. The core continues as after a permanent refusal
-    /// (`storeFailed` with `refused`).
+    /// (`handleStoreFailure` with `refused`).
     public mutating func refuseNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleCallReply(ticket, nil, now: now)
     }
 
     /// Takes the report that a call has failed. Repeats the call, unless the store has refused it permanently.
-    public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
+    public mutating func handleStoreFailure(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = decodeTicket(tag)
         switch failure {
         case .retriableAtOnce: storeQueue.append(ticket)
@@ -183,7 +183,7 @@ extension Audiences {
         }
     }
 
-    public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
+    public mutating func handleStoreReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
         handleCallReply(decodeTicket(tag), reply, now: now)
     }
 
@@ -197,19 +197,19 @@ extension Audiences {
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func handleCallReply(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         switch ticket {
-        case .readSamplePage(let command, _): samplePageReceived(command, reply?.bytes)
+        case .readSamplePage(let command, _): handleSamplePage(command, reply?.bytes)
         case .admit(let command):
             guard let reply else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedAdmissionReason, now: now)
             }
             handleAdmissionReply(command, reply, now: now)
-        case .settle(let command): commandSettled(command, now: now)
+        case .settle(let command): handleSettledCommand(command, now: now)
         case .claim(let round): handleClaimReply(round, reply, now: now)
         case .checkpoint(let round): handleCheckpointReply(round, reply, now: now)
         case .finishRange(let rangeVersion): handleFinishRangeReply(rangeVersion, reply, now: now)
         case .finishBroadcast(let broadcast): handleFinishBroadcastReply(broadcast, reply, now: now)
-        case .readDirectory(let page): directoryReceived(page, reply?.bytes, now: now)
-        case .readPage(let page): pageReceived(page, reply?.bytes, now: now)
+        case .readDirectory(let page): handleDirectory(page, reply?.bytes, now: now)
+        case .readPage(let page): handlePage(page, reply?.bytes, now: now)
         case .removeMember(let refusedMember):
             if reply != nil { countMembershipChange(.left, of: refusedMembers[refusedMember].appIndex) }
             callOrRecordAcknowledged(about: refusedMember, now: now)
@@ -220,7 +220,7 @@ extension Audiences {
                     of: membershipChanges[change].member.appIndex
                 )
             }
-            audienceNotified(change, now: now)
+            handleNotifiedAudience(change, now: now)
         case .readNewestState(let request): handleNewestStateReply(request, reply, now: now)
         }
     }

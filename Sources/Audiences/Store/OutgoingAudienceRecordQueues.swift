@@ -8,9 +8,6 @@ import LiveActivity
 /// The queues keep no order between topics. If a record must come after a record of another topic, the core queues it
 /// only when Kafka has acknowledged the other record. For example, a range gets its result when the results and
 /// invalidations of its members are acknowledged.
-///
-/// `OutgoingRecordQueues` of `Delivery` is similar. Both use `OutgoingRecordQueue` for a single queue. Each core
-/// decides which kinds of records share a queue, which queue comes first, and what limits a queue.
 struct OutgoingAudienceRecordQueues: ~Copyable {
     private var fanoutRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     private var starts: OutgoingRecordQueue<OutgoingAudienceRecord>
@@ -40,8 +37,9 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         }
     }
 
-    /// Returns the first record of the first queue that has one, does not pause, and may have one more record on its
-    /// way to Kafka; nil if there is none. Fan-out records and starts come first, because members wait for them.
+    /// Returns the next record to produce; nil if there is none. Fan-out records come first, then starts, because
+    /// members wait for them; then results, then invalidations. A queue is left out while it pauses, or while its
+    /// maximum of results or invalidations is on its way to Kafka.
     func next(now: Moment) -> OutgoingAudienceRecord? {
         if let outgoingRecord = fanoutRecords.next(now: now) { return outgoingRecord }
         if let outgoingRecord = starts.next(now: now) { return outgoingRecord }

@@ -4,9 +4,8 @@ extension Audiences {
     /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also write this time into
     /// the slot: a timer is obsolete if its slot has another time.
     ///
-    /// If the queue is full, first removes obsolete timers, and all but one of several equal timers. They are at least
-    /// half of a full queue, because its limit is twice the number of slots. So a removal makes room for many new
-    /// timers, and is rare.
+    /// If the queue is full, first removes obsolete timers, and all but one of several equal timers. The limit of the
+    /// queue is twice the number of slots, so at least half of the timers go.
     mutating func startTimer(_ owner: TimerQueue.Owner, dueMilliseconds: Int64) {
         if timers.isFull { removeObsoleteTimers() }
         timers.append(TimerQueue.Timer(dueMilliseconds: dueMilliseconds, owner: owner))

@@ -2,7 +2,7 @@ import Foundation
 import LiveActivity
 
 /// Finds the key with which a record is written to Kafka: the first id that the record has, in the order audience,
-/// activity, channel, device. So all records with the same address are in the same partition. The audience comes first,
+/// activity, channel, device. So all records with the same address are in one partition. The audience comes first,
 /// because in a start to an audience, `activity` is only a template for ids. The key of a device's registration also
 /// has the attributes type (``DeviceRegistrationKey``).
 package enum RecordKey {

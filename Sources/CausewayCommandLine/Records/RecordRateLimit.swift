@@ -2,24 +2,23 @@ import Glibc
 
 /// Limits how many records are written per second, spread evenly.
 package struct RecordRateLimit {
-    /// The longest sleep. It is short, because the sender checks for signals and for Kafka's reports only between two
-    /// sleeps.
+    /// The longest sleep. Between two sleeps, the sender checks for signals and for Kafka's reports.
     private static let sleepMillisecondsMax: Int64 = 50
 
-    /// The longest pause that the sender makes up for. After 10 s in which, for example, no input came, the sender
-    /// writes the records of 1 s at once, and then continues at the usual rate.
+    /// The longest pause that the sender makes up for. After 10 s without input, for example, it writes the records of
+    /// 1 s at once, and then continues at the usual rate.
     private static let catchUpSecondsMax = 1.0
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// By how much all later records are late, because the sender does not make up for this time. Each pause adds the
-    /// part that is above ``catchUpSecondsMax``: 9 s for a pause of 10 s.
+    /// The sum of the times that the sender does not make up for, by which all later records are late. A pause of 10 s
+    /// adds 9 s, the part above ``catchUpSecondsMax``.
     private var skippedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
-    /// Returns the seconds until another record may be written; 0 if it may be written now. If the record has been due
-    /// for longer than ``catchUpSecondsMax``, adds the time above this limit to `skippedSeconds`.
+    /// Returns the seconds until another record may be written; 0 if it may be written now. If it has been due for
+    /// longer than ``catchUpSecondsMax``, the time above this limit is not made up for.
     ///
     /// - Parameters:
     ///   - sentCount: the number of records that have been written.

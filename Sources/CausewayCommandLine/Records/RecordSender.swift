@@ -9,9 +9,9 @@ package struct RecordOrigin {
     package static let headerName: StaticString = "replayed"
 
     package var positionText: [UInt8]
-    /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. A token in a command
-    /// counts as registered at the time of the record. If the copy had a newer time, its old token would replace a
-    /// newer one.
+    /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. The time must be the
+    /// original's, because a token in a command counts as registered at this time: an old token with a new time would
+    /// replace a newer one.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -31,9 +31,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why the first failed record failed; nil: no record failed. A record that is not acknowledged in time has
-        /// failed too. If no broker has responded at all, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)``
-        /// sets the reason that the `brokerMonitor`, if any, knows: librdkafka reports only timeouts.
+        /// Why the first failed record failed, also if it was not acknowledged in time; nil: no record failed. If no
+        /// broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the reason that the
+        /// `brokerMonitor` knows, because librdkafka reports only timeouts.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -78,9 +78,8 @@ package struct RecordSender {
         }
     }
 
-    /// The longest wait for the last acknowledgements. It is as long as `delivery.timeout.ms` in
-    /// `KafkaProperties.producerDefaults`: after that time, librdkafka reports a record without an acknowledgement as
-    /// failed.
+    /// The longest wait for the last acknowledgements: `delivery.timeout.ms` in `KafkaProperties.producerDefaults`,
+    /// after which librdkafka reports a record without an acknowledgement as failed.
     package static let flushTimeoutMilliseconds: Int64 = 120_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has responded.
@@ -172,8 +171,7 @@ package struct RecordSender {
     /// acknowledged in time counts as failed, although a broker may have it.
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
-        // If no broker has responded, librdkafka reports only a timeout for each record. Only the monitor knows the
-        // cause.
+        // Without a broker, librdkafka reports only a timeout for each record. The monitor knows the cause.
         if tally.acknowledgedCount < tally.sentCount,
             let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
         {
@@ -184,8 +182,8 @@ package struct RecordSender {
         return tally
     }
 
-    /// Adds the delivery reports that have arrived to the tally, and lets the `brokerMonitor` print its message if the
-    /// message is due. Call this during a long wait between two records.
+    /// Adds the delivery reports that have arrived to the tally, and lets the `brokerMonitor` print its message if this
+    /// is due. Call this again and again during a long wait between two records.
     package mutating func takeDeliveryReports() {
         var reports: [DeliveryReport] = []
         producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }

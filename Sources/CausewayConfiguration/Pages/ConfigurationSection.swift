@@ -33,7 +33,7 @@ struct ConfigurationSection: Sendable {
         }
     }
 
-    /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
+    /// The text that the generated pages show about the section; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sectionTexts[name] }
 
     /// Says which named section this section is, `apps` or `policies`. Nil if it is neither.

@@ -2,9 +2,9 @@ import Documents
 
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// The schema is stricter or less strict than the worker in rare cases. It accepts some files that the worker refuses.
-/// It refuses files without required keys that environment variables set, and files with rare spellings, such as a team
-/// id that is a number without quotes.
+/// The schema is not exactly as strict as the worker. It accepts some files that the worker refuses. It refuses files
+/// whose required keys come from environment variables, and rare spellings, such as a team id that is a number without
+/// quotes.
 struct JSONSchemaPage {
     /// Whether the schema is for the chart's `config`, not for a configuration file. The chart's schema does not
     /// require keys that name files, because the chart sets the files of mounted Secrets. It has no defaults, because

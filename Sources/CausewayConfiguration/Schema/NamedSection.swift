@@ -21,7 +21,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The name of the app or policy that the pages show as an example.
+    /// The name of the app or policy that the generated pages show as an example.
     var exampleName: String {
         switch self {
         case .apps: "match"

@@ -1,8 +1,8 @@
 import Numbers
 
-/// The measurements of `BacklogRun`: what a worker needs for a backlog of commands, and for comparison what read runs
-/// need. A read run only reads the whole backlog (`DiscardingTopicReader`). The median read run is the one with the
-/// median duration.
+/// The measurements of `BacklogRun`: what a worker needs for a backlog of commands and, for comparison, what it costs
+/// only to read the backlog (a read run, `DiscardingTopicReader`). The median read run is the one with the median
+/// duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int

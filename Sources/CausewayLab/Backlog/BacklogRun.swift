@@ -15,8 +15,8 @@ final class BacklogRun {
     /// match (a ball or the end), so `init` accepts no more than the shortest match has steps.
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of
-    /// each: ample room for the two million records of the default `--commands`, at about 50 bytes for a command and
-    /// less for a result. If a partition is full, the broker silently drops its oldest records, and the run fails.
+    /// each, and silently drops the oldest records of a full one; the run would then fail. There is room for the two
+    /// million commands of the default `--commands`, at about 50 bytes each. A result is smaller.
     static let partitionCount = 64
     private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000

@@ -1,6 +1,6 @@
 import CausewayCommandLine
 
-/// Broadcast channels in a season. Each match's audience has a channel. A phone subscribes to the channel if a push
+/// Broadcast channels in a demo. Each match's audience has a channel. A phone subscribes to the channel if a push
 /// started the phone's activity.
 extension Demo {
     /// How long a channel is kept after its match: a short time, because the demo waits for the deletions.

@@ -69,8 +69,8 @@ extension Demo {
     /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs during the season.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // If a result counts superseded commands that have no result of their own, a killed worker can lose this count.
-        // The demo would then wait for these commands until it fails. In the mode `each`, every command has a result.
+        // If a result counts superseded commands that have no result of their own, a killed worker can lose this count,
+        // and the demo would wait for these commands until it fails. In the mode `each`, every command has a result.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageMailbox?.setAllowedActions(actions)
     }
@@ -107,7 +107,7 @@ extension Demo {
             inspectCommandLine: LivePageMailbox.InspectCommandLine(
                 program: deployment.causewayProgram,
                 configurationFile: deployment.path("causeway.yaml"),
-                logFile: deployment.path("inspect.log")
+                standardErrorFile: deployment.path("inspect.log")
             )
         )
     }

@@ -25,19 +25,19 @@ struct DemoOptions {
     var evidenceFiles: EvidenceFiles?
 }
 
-/// Plays one season to every phone, from the records in Kafka to the Lock Screens.
+/// Plays one season of cricket matches, ball by ball, to every phone: from the commands in Kafka to the Lock Screens.
 ///
-/// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the results, checks
-/// that the processes of the ``Deployment`` still run, and shows the progress.
+/// One thread does all work in a loop of a few milliseconds. It writes the season's commands to Kafka, reads the
+/// results, checks that the processes of the ``Deployment`` still run, and shows the progress.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    // The maximum number of commands that one pass of the loop writes, and of results that one pass reads. So the
-    // reading does not wait long for the writing, nor the writing for the reading.
+    // How many commands one pass of the demo's loop writes at most, and how many results it reads at most. So neither
+    // the reading nor the writing waits long for the other.
     static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// A run fails if a step before the season takes longer than this. From the season on, the run fails if it makes no
-    /// progress for this time: for example, if no further result comes after the last command.
+    /// A step before the season may take this long. During and after the season, the run may make no progress for this
+    /// long, for example read no further result. Otherwise the run fails.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000
@@ -106,8 +106,8 @@ final class Demo {
         return figures
     }
 
-    /// Waits until the evidence files are complete. Another process writes the results file, and may be a little
-    /// behind. Does nothing if the run writes no evidence files.
+    /// Waits until the evidence files are complete, so that another program can check the run. Another process writes
+    /// the results file, and may be a little behind. Does nothing if the run writes no evidence files.
     private func awaitEvidenceFiles(_ evidenceFiles: EvidenceFiles?, _ reader: ResultsReader) throws(LabError) {
         guard let evidenceFiles else { return }
         try feed.flushJournal()
@@ -341,9 +341,9 @@ final class Demo {
         )
     }
 
-    /// Returns how many pushes APNs has accepted, without broadcasts: in all, and at priority 10. For commands to
-    /// activities, these numbers come from the results. For commands to audiences, they come from the simulator,
-    /// because the results have no priorities, and leave out members that join later.
+    /// Returns how many pushes APNs has accepted, without broadcasts: in all, and at priority 10. The results give
+    /// these numbers for commands to activities, the simulator for commands to audiences: there, the results have no
+    /// priorities, and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
         totalCount: Int, priority10Count: Int
     ) {

@@ -5,7 +5,8 @@ import Foundation
 import LiveActivity
 import Reactor
 
-/// `causeway-lab demo`: plays a season, from the commands in Kafka to the screens of simulated phones.
+/// `causeway-lab demo`: plays a season of cricket matches, from the commands in Kafka to the screens of simulated
+/// phones.
 struct DemoCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",

@@ -1,8 +1,8 @@
 import CausewayCommandLine
 import Kafka
 
-/// Writes the season's commands to the commands topic when they are due. A follower of a match is a phone that shows
-/// the match.
+/// Writes the commands of the season (all matches, ball by ball) to the commands topic when they are due. A follower of
+/// a match is a phone that shows the match.
 struct SeasonFeed {
     /// The address in the commands of a match.
     enum Addressees {
@@ -81,8 +81,8 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
-    /// The numbers (from 1) of a match's followers to whom starts are sent. If commands go to audiences, one start
-    /// reaches all these followers: the range then has one element, and only says that there is one start.
+    /// The numbers (from 1) of a match's followers to whom starts are sent, one start for each number. If commands go
+    /// to audiences, there is only one number, because one start reaches all followers.
     private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
@@ -95,8 +95,9 @@ struct SeasonFeed {
         }
     }
 
-    /// Returns the audience that a registration must name; nil: none. An activity's registration names the audience of
-    /// its match; a device's registration does so only if a push starts the device's activity.
+    /// Returns the audience that a registration must name; nil: none. The registration of an activity names the
+    /// audience of its match. The registration of a device does so too, but only if a push starts the device's
+    /// activity.
     ///
     /// - Parameter key: the key of the registration: the id of an activity, or the id of a device, a slash and an
     ///   attributes type.

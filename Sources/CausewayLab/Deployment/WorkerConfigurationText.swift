@@ -34,10 +34,10 @@ struct WorkerConfigurationText {
     /// The workers' consumer group, unless the configuration names another one.
     static let consumerGroup = "causeway"
     /// Properties of the consumer that suit the embedded broker.
-    /// - The session is short: this broker serves only one member of a group, so a new worker waits until the session
-    ///   of a killed worker is over. Six seconds is the least that Kafka's brokers accept by default.
-    /// - `fetch.wait.max.ms` is short: if a fetch finds no record, this broker responds only after this time, even if a
-    ///   record comes earlier.
+    /// - The session is short, because this broker serves only one member of a group: a new worker waits until the
+    ///   session of a killed one is over. Six seconds is the least that Kafka's brokers accept by default.
+    /// - `fetch.wait.max.ms` is short, because this broker lets a fetch that finds no record wait for the whole time,
+    ///   even if a record comes earlier.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]

@@ -30,8 +30,8 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrationCount: Int) -> Bool {
-        // Read the two numbers in this order. A lane publishes both at the same time. So if no record is in progress at
-        // the second reading, all registrations of the first reading are settled.
+        // Read the registrations first. A lane publishes both numbers at the same time. So if no record is in progress
+        // at the second reading, all registrations of the first reading are settled.
         countReceivedRegistrations() == registrationCount && readSum(of: "causeway_records_in_progress") == 0
     }
 }

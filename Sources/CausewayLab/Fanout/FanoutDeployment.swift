@@ -8,9 +8,9 @@ final class FanoutDeployment {
     /// The number of partitions. The embedded broker keeps only 5 MiB of each: 16 have room for all registrations that
     /// wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
-    /// The memory for each lane of a worker (`worker.memoryMebibytes`), as little as in a small pod. A worker with one
-    /// lane gets the memory of two lanes. With the default of 1 GiB or more, a worker would keep the memory that the
-    /// registrations needed, and the figures would not show the memory of the fan-out.
+    /// The memory for each lane of a worker (`worker.memoryMebibytes`), as little as in a small pod, so that the
+    /// figures show the memory of the fan-out. With the default of 1 GiB or more, a worker would keep the memory that
+    /// the registrations needed. A worker with one lane gets the memory of two lanes.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. The number is high,

@@ -1,10 +1,10 @@
 import Numbers
 
 struct FanoutFigures: Codable, Equatable, RunFigures {
-    var members: Int
-    var workers: Int
-    /// When the second command was sent, the first one had reached this share of the members, in per cent. Nil: there
-    /// was only one command.
+    var memberCount: Int
+    var workerCount: Int
+    /// The share of the members, in per cent, that the first command had reached when the second one was sent. Nil:
+    /// there was only one command.
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until all registrations were settled.
     var joinSeconds: Double
@@ -17,9 +17,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// The time from the last command's record until the last phone shows that command's state.
     var fanoutSeconds: Double
     /// Pushes to the audience's members that reached their phones.
-    var pushes: Int
-    /// CPU time of all workers from the first command to the last result, divided by `pushes`. It includes the work for
-    /// single commands, although `pushes` does not.
+    var pushCount: Int
+    /// CPU time of all workers from the first command to the last result, divided by `pushCount`. It includes the work
+    /// for single commands, although `pushCount` does not.
     var workerCPUMicrosecondsPerPush: Double
     var redisCPUMicrosecondsPerPush: Double
     /// CPU time of h2load for one push with the command's body: the mean of the runs before and after the fan-out. Nil:
@@ -34,51 +34,55 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// commands.
     var singleCommandsDuringFanout: SingleCommandLoad.Freshness?
     /// The number of the audience's result records since the first command.
-    var resultRecords: Int
+    var resultRecordCount: Int
     /// The outcomes of the commands, in the order of the commands.
     var outcomes: [String]
     /// Whether the results of each command count all members (`FanoutResults.memberCountsAddUp`).
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
-    var phonesWithoutNewestState: Int
+    var outdatedPhoneCount: Int
     /// Phones that got a state older than the one that they showed.
-    var phonesBackInTime: Int
-    var phonesAlertedTwice: Int
+    var reversedPhoneCount: Int
+    var repeatedAlertPhoneCount: Int
     /// Phones on which the alert of the first command did not ring: the number of members minus the number of alerts
     /// that rang.
-    var phonesWithoutAlert: Int
+    var unalertedPhoneCount: Int
 
     /// The keys in the JSON. A key stays as it is when its property is renamed.
     private enum CodingKeys: String, CodingKey {
-        case members, workers, overtakenAtPercent, joinSeconds, redisMicrosecondsPerJoin, redisBytesPerMember
+        case memberCount = "members"
+        case workerCount = "workers"
+        case overtakenAtPercent, joinSeconds, redisMicrosecondsPerJoin, redisBytesPerMember
         case fanoutSeconds = "seconds"
-        case pushes, workerCPUMicrosecondsPerPush, redisCPUMicrosecondsPerPush, h2loadMicrosecondsPerPush
+        case pushCount = "pushes"
+        case workerCPUMicrosecondsPerPush, redisCPUMicrosecondsPerPush, h2loadMicrosecondsPerPush
         case workerPeakMemoryBytes
         case singleCommandsBeforeFanout = "singleBefore"
         case singleCommandsDuringFanout = "singleDuring"
-        case resultRecords, outcomes, resultsAddUp
-        case phonesWithoutNewestState = "wrong"
-        case phonesBackInTime = "reversed"
-        case phonesAlertedTwice = "alertedTwice"
-        case phonesWithoutAlert = "unalerted"
+        case resultRecordCount = "resultRecords"
+        case outcomes, resultsAddUp
+        case outdatedPhoneCount = "wrong"
+        case reversedPhoneCount = "reversed"
+        case repeatedAlertPhoneCount = "alertedTwice"
+        case unalertedPhoneCount = "unalerted"
     }
 
     /// The maximum number of results of a command: 256 for its ranges, and one for the command itself.
     static let resultsPerCommandMax = 257
 
     var hasSucceeded: Bool {
-        phonesWithoutNewestState == 0 && phonesBackInTime == 0 && phonesAlertedTwice == 0 && phonesWithoutAlert == 0
-            && resultsAddUp && resultRecords <= Self.resultsPerCommandMax * outcomes.count
+        outdatedPhoneCount == 0 && reversedPhoneCount == 0 && repeatedAlertPhoneCount == 0 && unalertedPhoneCount == 0
+            && resultsAddUp && resultRecordCount <= Self.resultsPerCommandMax * outcomes.count
     }
 
     var report: String {
         let overtakenText = overtakenAtPercent.map { ", overtaken at \($0) %" } ?? ""
         let h2loadText = h2loadMicrosecondsPerPush.map { ", h2load \(decimalText($0)) µs a push" } ?? ""
         return """
-            \(Numeral.grouped(members)) members, \
-            \(workers == 1 ? "one worker" : "\(workers) workers")\(overtakenText): \(outcomes.joined(separator: ", ")) \
+            \(Numeral.grouped(memberCount)) members, \
+            \(workerCount == 1 ? "one worker" : "\(workerCount) workers")\(overtakenText): \(outcomes.joined(separator: ", ")) \
             in \(decimalText(fanoutSeconds)) s
-            \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result \
+            \(Numeral.grouped(pushCount)) pushes; \(Numeral.grouped(resultRecordCount)) result \
             records\(resultsAddUp ? "" : ", which do not add up")
             CPU time of the worker \(decimalText(workerCPUMicrosecondsPerPush)) µs a push\(h2loadText), redis-server \
             \(decimalText(redisCPUMicrosecondsPerPush)) µs
@@ -86,9 +90,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             \(decimalText(redisBytesPerMember)) bytes
             \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs \
             of redis-server each
-            \(Numeral.grouped(members - phonesWithoutNewestState)) of \(Numeral.grouped(members)) phones show the \
-            newest state; \(Numeral.grouped(phonesBackInTime)) went back in time, \
-            \(Numeral.grouped(phonesAlertedTwice)) got an alert twice, \(Numeral.grouped(phonesWithoutAlert)) got none
+            \(Numeral.grouped(memberCount - outdatedPhoneCount)) of \(Numeral.grouped(memberCount)) phones show the \
+            newest state; \(Numeral.grouped(reversedPhoneCount)) went back in time, \
+            \(Numeral.grouped(repeatedAlertPhoneCount)) got an alert twice, \(Numeral.grouped(unalertedPhoneCount)) got none
             """
     }
 

@@ -87,29 +87,29 @@ final class FanoutRun {
         try results.readArrivedRecords()
         let pushDivisor = Double(max(1, crowdReport.pushCount))
         return FanoutFigures(
-            members: memberCount,
-            workers: measurement.workerCount,
+            memberCount: memberCount,
+            workerCount: measurement.workerCount,
             overtakenAtPercent: overtakePercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(memberCount),
             redisBytesPerMember: Double(audienceBytes) / Double(memberCount),
             fanoutSeconds: Double(crowdReport.lastPushAtMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
-            pushes: crowdReport.pushCount,
+            pushCount: crowdReport.pushCount,
             workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushDivisor,
             redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushDivisor,
             h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
             workerPeakMemoryBytes: measurement.workerPeakMemoryBytes,
             singleCommandsBeforeFanout: results.singleCommandLoad?.freshness(.before),
             singleCommandsDuringFanout: results.singleCommandLoad?.freshness(.during),
-            resultRecords: results.resultRecordCount - measurement.resultRecordCountBeforeFanout,
+            resultRecordCount: results.resultRecordCount - measurement.resultRecordCountBeforeFanout,
             outcomes: measurement.commands.map { results.commandResults[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: measurement.commands.allSatisfy {
                 results.memberCountsAddUp($0.identifier, memberCount: memberCount)
             },
-            phonesWithoutNewestState: memberCount - crowdReport.matchingPhoneCount,
-            phonesBackInTime: crowdReport.outdatedPushPhoneCount,
-            phonesAlertedTwice: crowdReport.repeatedAlertPhoneCount,
-            phonesWithoutAlert: max(0, memberCount - crowdReport.alertCount)
+            outdatedPhoneCount: memberCount - crowdReport.matchingPhoneCount,
+            reversedPhoneCount: crowdReport.outdatedPushPhoneCount,
+            repeatedAlertPhoneCount: crowdReport.repeatedAlertPhoneCount,
+            unalertedPhoneCount: max(0, memberCount - crowdReport.alertCount)
         )
     }
 
@@ -167,9 +167,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns `writtenCount` only if all registrations are settled. Until then, returns how many registrations the
-    /// workers have received, but less than `writtenCount`. Example: 50 are written and received, but not all are
-    /// settled; the result is 49.
+    /// Returns `writtenCount` when the workers have settled all registrations. Before that, returns how many they have
+    /// received, at most `writtenCount` - 1, so that the step is not finished too soon.
     private func registrationProgress(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
         return min(deployment.metrics.countReceivedRegistrations(), writtenCount - 1)

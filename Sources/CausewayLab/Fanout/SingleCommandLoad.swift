@@ -24,8 +24,8 @@ struct SingleCommandLoad {
     /// How long the phase without a fan-out lasts.
     static let phaseBeforeFanoutMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
-    /// Seconds between two commands of an activity. Longer than the default policy's spacing, so that no push waits for
-    /// the spacing.
+    /// The seconds between two commands of an activity: more than the default policy's spacing, so that no push waits
+    /// for the spacing.
     private static let commandIntervalSecondsPerActivity = 2
 
     let crowd: FanoutCrowd

@@ -76,7 +76,7 @@ struct LateCommandCounter {
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
     /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
-    /// at least ``lateAfterMilliseconds`` old, so older samples are removed.
+    /// at least ``lateAfterMilliseconds`` old. Still older samples are removed.
     private var samples: [(atMilliseconds: Int64, commandCount: Int)] = []
 
     mutating func addSample(commandCount: Int, nowMilliseconds: Int64) {

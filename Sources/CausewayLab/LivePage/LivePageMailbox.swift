@@ -10,7 +10,7 @@ final class LivePageMailbox: Sendable {
         var program: String
         var configurationFile: String
         /// The file for the standard error of `causeway inspect`.
-        var logFile: String
+        var standardErrorFile: String
     }
 
     /// What the page itself queries: the simulator, and a worker through `causeway inspect`.
@@ -39,7 +39,7 @@ final class LivePageMailbox: Sendable {
     var allowedActions: Set<PageAction> { state.withLock { $0.allowedActions } }
     /// What the page says about an action, for example why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
-    /// The newest figures, as JSON.
+    /// The newest figures of the run (``LivePageFigures``), as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
     /// The disturbances that are switched on: of Redis and of the simulated APNs.
     var disturbances: PageDisturbances { state.withLock { $0.disturbances } }
@@ -85,7 +85,7 @@ final class LivePageMailbox: Sendable {
         }
     }
 
-    /// Returns the steps that the sampler must carry out now, because they concern the simulated APNs.
+    /// Returns the steps that the ``LivePageSampler`` must carry out now, because they concern the simulated APNs.
     func takeStepsAtAPNs(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: true, nowMilliseconds: nowMilliseconds)
     }

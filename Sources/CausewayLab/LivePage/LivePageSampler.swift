@@ -2,8 +2,8 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Queries the phones at a fixed rate, on its own thread, and sends the changes to every viewer. Without viewers, it
-/// queries nothing.
+/// Queries the phones at a fixed rate, on its own thread, and sends the changes to every viewer of the live page.
+/// Without viewers, it queries nothing.
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
 
@@ -75,8 +75,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Carries out what visitors have requested at the simulated APNs, for example cuts its connections. Does nothing
-    /// if the simulator does not respond, because the run itself notices a process that has ended.
+    /// Carries out what visitors have requested at the simulated APNs, for example cuts its connections. Ignores a
+    /// simulator that does not respond: the run itself notices if the process has ended.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageMailbox.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)

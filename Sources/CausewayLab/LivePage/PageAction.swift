@@ -29,7 +29,7 @@ enum PageAction: String, CaseIterable, Sendable {
 /// The disturbances that visitors have begun and that still last. Each ends by itself after its duration, because the
 /// visitor may have left the page.
 struct PageDisturbances: Equatable {
-    /// One step that must be carried out now.
+    /// What the run or the ``LivePageSampler`` must do now: begin an action, or end its disturbance.
     enum Step: Equatable {
         case begin(PageAction)
         case end(PageAction)

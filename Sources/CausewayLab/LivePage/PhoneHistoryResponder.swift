@@ -81,7 +81,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
                     inspectCommandLine.program, "inspect", "--config", inspectCommandLine.configurationFile, "--json",
                     "--results", String(Self.inspectedResultsMax), "--app", subject.app, "--", subject.activity,
                 ],
-                logFile: inspectCommandLine.logFile,
+                logFile: inspectCommandLine.standardErrorFile,
                 output: .pipe
             )
             defer { child.stop(graceMilliseconds: 0) }

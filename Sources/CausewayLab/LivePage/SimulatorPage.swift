@@ -71,8 +71,8 @@ final class SimulatorPage: Sendable {
         server.stop()
     }
 
-    /// Tells the page which actions are possible now, and why the others are not. Also tells the page which worker a
-    /// visitor may kill.
+    /// Tells the page which actions are possible now, and why the others are not. For the button that kills the worker,
+    /// the page shows the worker's process id.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func updateAllowedActions(

@@ -11,7 +11,6 @@ final class TopicFollower {
 
     private let reader: PartitionReader
     private let sinceWallMilliseconds: Int64
-    /// The next offset of each partition.
     private var nextOffsets: [Int64] = []
     private var partitionCheckDueMilliseconds: Int64 = 0
 
@@ -55,9 +54,8 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // `end` is used only if the second request (`fetchOffset`) finds no record since `sinceWallMilliseconds`.
-            // Request `end` first: in the other order, a record that is written between the two requests would be
-            // skipped.
+            // Reading begins at `end` if `fetchOffset` finds no record since `sinceWallMilliseconds`. Request `end`
+            // before that, so that a record that is written between the two requests is not skipped.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .logEndOffset
             let first = try reader.fetchOffset(

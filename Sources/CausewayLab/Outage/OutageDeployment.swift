@@ -218,7 +218,7 @@ final class OutageDeployment {
 
     private func findProcess(_ target: OutageProcess) throws(LabError) -> ChildProcess {
         switch target {
-        case .redis(let index): return try redis.findServer(index)
+        case .redis(let index): return try redis.requireServer(index)
         case .simulator(let environment): return try findSimulator(environment).process
         case .worker(let number):
             guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
@@ -316,7 +316,6 @@ final class OutageDeployment {
         return sum
     }
 
-    /// The process ids of the running workers.
     var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.processIdentifier } }
 
     /// Throws an error if the broker, a simulator, a server of Redis, a Sentinel or a worker has ended by itself.

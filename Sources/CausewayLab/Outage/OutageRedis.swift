@@ -119,7 +119,7 @@ final class OutageRedis {
 
     // MARK: - Breaking the servers
 
-    func findServer(_ index: Int) throws(LabError) -> ChildProcess {
+    func requireServer(_ index: Int) throws(LabError) -> ChildProcess {
         guard servers.indices.contains(index), let process = servers[index].process else {
             throw LabError("there is no redis-server \(index)")
         }
@@ -131,7 +131,7 @@ final class OutageRedis {
 
     /// Kills a server, as if its machine failed.
     func kill(_ index: Int) throws(LabError) {
-        let process = try findServer(index)
+        let process = try requireServer(index)
         process.signal(SIGKILL)
         _ = process.wait(timeoutMilliseconds: Self.processWaitMillisecondsMax)
         servers[index].process = nil

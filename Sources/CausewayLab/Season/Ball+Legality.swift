@@ -46,8 +46,8 @@ extension Ball {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Two kinds of balls are probably legal: a ball with four extra runs, because usually nobody hit it, and a ball
-        // without `next`, because it is the last one of its over, and only a legal ball completes an over.
+        // Two kinds of balls are probably legal. Usually nobody hit a ball with four extra runs. A ball without `next`
+        // is the last one of its over, and only a legal ball completes an over.
         guard ball.extraRuns != 4, let next else { return 1 }
         let isRunCountOdd = ball.batter != next.batter
         let isExtraCountOdd = ball.extraRuns % 2 == 1

@@ -2,7 +2,6 @@
 struct Timeline {
     struct Event: Equatable {
         var dueMilliseconds: Int64
-        /// Index into the season's matches.
         var matchIndex: Int
         /// Index into the match's steps. The step after the last ball is the end of the match.
         var stepIndex: Int

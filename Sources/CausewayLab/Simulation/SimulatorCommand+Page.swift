@@ -19,7 +19,7 @@ extension SimulatorCommand {
             workerAccess.inspectCommandLine = LivePageMailbox.InspectCommandLine(
                 program: try ProgramPaths().causeway,
                 configurationFile: config,
-                logFile: ""
+                standardErrorFile: ""
             )
         } else if let bootstrapServers {
             let topics = WorkerConfiguration.Kafka.Topics()
@@ -52,7 +52,7 @@ extension SimulatorCommand {
     ) async throws -> SimulatorPage? {
         guard page, let address = pageAddress else { return nil }
         var workerAccess = workerAccess
-        workerAccess.inspectCommandLine?.logFile = "\(directory)/inspect.log"
+        workerAccess.inspectCommandLine?.standardErrorFile = "\(directory)/inspect.log"
         let (controlPort, completeAccess) = (simulator.controlPort, workerAccess)
         return try await BlockingWork.run {
             try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: address, completeAccess)

@@ -7,9 +7,9 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate while lanes work on a command. Between two commands the lanes are idle, so this rate is higher
-    /// than the average. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the lanes
-    /// work for 7.5 of every 15 s, and this rate is twice the average.
+    /// The push rate in the busiest minute, while lanes work on a command. They are idle between two commands, so the
+    /// average rate is lower. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the
+    /// lanes work for 7.5 of every 15 s, and the average is half of this rate.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
@@ -53,8 +53,8 @@ package struct AudiencePlan: Sendable, Equatable {
         planRedis()
     }
 
-    /// The number of pushes to members in one minute. A member gets at most one state a second, so at most 60 commands
-    /// a minute count.
+    /// The number of pushes to members in the busiest minute. Commands above 60 a minute do not count, because a member
+    /// gets at most one state a second.
     private var pushesPerMinute: Int64 { demand.memberCount * min(demand.commandsPerMinute, 60) }
 
     private mutating func planPods() {

@@ -8,19 +8,20 @@ package struct CapacityDemand: Sendable, Equatable {
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
     package var activityCount: Int64
-    /// Commands for each push, in hundredths. Range: 100...100,000. 100: every command is sent. 440, as in the cricket
-    /// season of `make demo`: of 4.4 commands one is sent, because newer commands replace the others.
+    /// Commands for each push, in hundredths. Range: 100...100,000. 100 means that every command is sent. 440, as in
+    /// the cricket season of `make demo`, means that one of 4.4 commands is sent, and newer commands replace the
+    /// others.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. Range: 0...10,000,000,000.
     package var deviceCount: Int64 = 0
-    /// The number of live activities that their policy starts again after their lifetime (`afterLifetime: restart`).
-    /// For each, Redis keeps the start and the newest update. Range: 0...10,000,000,000.
+    /// Live activities whose policy starts them again after their lifetime (`afterLifetime: restart`). For each, Redis
+    /// keeps the start and the newest update. Range: 0...10,000,000,000.
     package var restartedActivityCount: Int64 = 0
     package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
-    /// For how many hours at the peak load Kafka has room for commands and results. Range: 1...8,760. By default, the
-    /// topics keep their records longer (``TopicPlan``), but most hours are quieter than the peak.
+    /// How long Kafka has room for commands and results at the peak load, in hours. Range: 1...8,760. The default is
+    /// shorter than the topics keep their records (``TopicPlan``), because most hours are quieter than the peak.
     package var storedPeakHours: Int64 = 4
 
     /// The allowed range of `--commands-per-push`, in commands, not in hundredths.

@@ -6,8 +6,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change.
     /// Three for each lane let the fleet grow: with twice as many lanes, each lane still has at least one.
     static let partitionsPerLane: Int64 = 3
-    /// The planned load of the APNs connections: the percentage of their streams that is in use. At 50 %, one of two
-    /// connections can carry the pushes of both while the pool replaces the other connection.
+    /// The planned load of the APNs connections, in per cent of their streams. At 50 %, one of two connections can
+    /// carry the pushes of both while the pool replaces the other connection.
     static let streamsInUsePercent: Int64 = 50
     /// The planned load of one Redis processor, per cent: the same as the default of `laneBusyPercentMax`.
     static let redisProcessorBusyPercent: Int64 = 50

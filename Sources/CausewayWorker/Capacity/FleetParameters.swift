@@ -1,8 +1,7 @@
 /// What the user chooses for a planned fleet, such as the number of processors of a pod.
 package struct FleetParameters: Sendable, Equatable {
-    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane, and counts
-    /// twice if its broadcasts have another host or port. Range: 1...1,020, because a configuration has at most 255
-    /// apps with two environments each, and each pair may count twice.
+    /// The number of APNs pools in each lane: one for each app and environment, and a second one if broadcasts have
+    /// another host or port. Range: 1...1,020, because a configuration has at most 255 apps with two environments each.
     package var poolCount: Int64 = 1
     /// The largest number of apps that can have `poolCount` pools: one app for each pool, and at most 255.
     var appsMax: Int { Int(min(255, poolCount)) }
@@ -15,14 +14,15 @@ package struct FleetParameters: Sendable, Equatable {
     package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8
-    /// The most pushes that a connection may have in flight (`apns.inFlightPerConnection`). Range: 1...4,096, the range
-    /// of that key. A connection needs memory for each of these pushes, even if there are fewer.
+    /// How many pushes a connection may have in flight (`apns.inFlightPerConnection`). Range: 1...4,096. A connection
+    /// needs memory for each of them, even while fewer are in flight.
     package var inFlightPushesPerConnectionMax: Int64 = FleetParameters.defaultInFlightPushesPerConnectionMax
     static let defaultInFlightPushesPerConnectionMax = Int64(MemoryBudget.defaultInFlightPerConnection)
 
     package init() {}
 
-    /// The most pushes that a connection really has in flight: no more than APNs allows (`costs.streamsPerConnection`).
+    /// How many pushes a connection can have in flight: ``inFlightPushesPerConnectionMax``, but no more than APNs
+    /// allows (`costs.streamsPerConnection`).
     func streamsPerConnection(_ costs: MeasuredCosts) -> Int64 {
         min(costs.streamsPerConnection, inFlightPushesPerConnectionMax)
     }

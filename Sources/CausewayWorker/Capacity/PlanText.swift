@@ -25,7 +25,7 @@ enum PlanText {
         return text
     }
 
-    /// Returns the line about pushes in flight; no line if their limit is the default.
+    /// Returns the line that names the limit of pushes in flight on each connection; no line if it is the default.
     static func makeInFlightLines(_ fleet: FleetParameters) -> [DemandLine] {
         let limit = fleet.inFlightPushesPerConnectionMax
         guard limit != FleetParameters.defaultInFlightPushesPerConnectionMax else { return [] }
@@ -44,8 +44,8 @@ enum PlanText {
         )
     }
 
-    /// Returns the note that says how many pools are planned, because only the user knows whether broadcasts have pools
-    /// of their own.
+    /// Returns the note that names the planned number of pools. Only the user knows whether broadcasts need pools of
+    /// their own, which this number must include.
     static func makePoolsNote(_ fleet: FleetParameters) -> String {
         """
         Pools of connections in each lane: \(fleet.poolCount) (--pools), one for each pair of an app and an environment. \

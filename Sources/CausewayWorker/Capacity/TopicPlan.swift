@@ -6,8 +6,8 @@ package struct TopicPlan: Sendable {
     /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results. Range:
     /// 1...10,000.
     ///
-    /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, the producers'
-    /// records of many activities go to other partitions, and so to other lanes.
+    /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, producers write
+    /// the records of many activities to other partitions, and so to other lanes.
     package var partitionCount = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
@@ -24,10 +24,10 @@ package struct TopicPlan: Sendable {
     /// records.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
-    /// The number of log segments (files of a partition) in one retention time. A broker deletes a segment only as a
-    /// whole, when its newest record is older than the retention. By default, a segment stays open for seven days: with
-    /// a retention of 24 hours, its first record would stay for eight days. With 24 segments, that record stays for
-    /// about 25 hours. (If the retention is below four hours, ``segmentMillisecondsMin`` applies.)
+    /// Into how many log segments (files of a partition) one retention time is divided. A broker deletes a segment only
+    /// as a whole, when its newest record is older than the retention. By default, a segment stays open for seven days,
+    /// so with a retention of 24 hours its first record would stay for eight days. With 24 segments, it stays for about
+    /// 25 hours. (Below a retention of four hours, ``segmentMillisecondsMin`` applies.)
     private static let segmentsPerRetention = 24
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would have too
     /// many files open: a log and two indexes for each segment.
@@ -48,9 +48,9 @@ package struct TopicPlan: Sendable {
             makeTopic(.results, names.results, partitionCount, hours: 72),
             makeTopic(.invalidations, names.invalidations, lowTrafficPartitionCount, hours: 168),
             makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitionCount, hours: 336),
-            // A deferred command is read again within minutes, and may then be deferred in a new record. After a longer
-            // outage, deferred commands are as useless as all other commands of that time. The topic needs as many
-            // partitions as the commands topic, so that all commands of an activity reach one lane.
+            // Deferred commands are read again within minutes, so their records are kept no longer than other commands.
+            // The topic needs as many partitions as the commands topic, so that all commands of an activity reach one
+            // lane.
             makeTopic(.deferred, names.deferred, partitionCount, hours: 24),
             // A fan-out record is kept as long as its command. The topic needs many partitions: the fan-out records of
             // one command (one for each range) are spread over them, so that all lanes work on its rounds.
@@ -60,8 +60,8 @@ package struct TopicPlan: Sendable {
         ]
     }
 
-    /// Settings of a compacted topic. The broker keeps a tombstone for at least seven days, so that readers that were
-    /// away for days still see it.
+    /// Settings of a compacted topic. The broker compacts no record in its first hour. It keeps a tombstone for at
+    /// least seven days, so that a reader that was away for days still sees it.
     private static let compactionProperties: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),

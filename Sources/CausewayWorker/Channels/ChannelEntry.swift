@@ -20,12 +20,12 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// - If `state` is `active`: no deletion is planned.
     /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
     package var deletionDueWallMilliseconds: Int64?
-    /// When the audience ended, if an operator wants this channel in spite of that end: the time at which Redis
-    /// admitted the end, UNIX milliseconds. Only a later end lets the keeper plan a deletion. Nil: no operator wants
-    /// this. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
+    /// If an operator wants this channel although its audience has ended: when Redis admitted that end, UNIX
+    /// milliseconds. That end causes no deletion; only a later end does. Nil: no operator wants this. Stored only in
+    /// Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndWallMilliseconds: Int64?
-    /// True: `causeway.channels` has the current form of this entry. Nil: that form must still be written there. Ignore
-    /// this value while `state` is `deleting`: the topic may then say `active`, `deleting` or nothing. Stored only in
+    /// True: `causeway.channels` has the current form of this entry. Nil: that form must still be written there. Has no
+    /// meaning while `state` is `deleting`: the topic may then say `active`, `deleting` or nothing. Stored only in
     /// Redis.
     package var isPublished: Bool?
 
@@ -82,9 +82,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// Reads the note in Redis that an audience's tombstone is missing in the channels topic. A note that this release
-    /// cannot read gives an entry without a channel, which is enough for a tombstone: it needs only the audience's
-    /// name.
+    /// Reads the note in Redis that the channels topic lacks an audience's tombstone. If this release cannot read the
+    /// note, the entry has no channel: a tombstone needs only the audience's name.
     init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
         self =
             ChannelEntry(json: json)

@@ -26,9 +26,8 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var reason: String
-    /// The end of the pause after a failed creation, or after a failed read of the channels topic: monotonic
-    /// milliseconds. Until then, each further attempt fails at once with this failure. After any other failure, this
-    /// value has no effect.
+    /// After a failed creation, or a failed read of the channels topic: until this time (monotonic milliseconds), each
+    /// further attempt fails at once with this failure. Has no effect in any other failure.
     package var retryPauseEndMilliseconds: Int64
     /// Whether the cause may end by itself: usually APNs, Redis or Kafka is down or busy, so requests for other
     /// channels would probably fail too. False: a lasting failure, which usually concerns only one channel.

@@ -1,12 +1,12 @@
 import APNs
 import Redis
 
-/// How the keeper uses APNs' list of an app's channels: it counts the channels. Before the keeper creates a channel, it
-/// also records the listed channels of other programs.
+/// How the keeper uses APNs' list of an app's channels. It counts the channels. Before it creates a channel, it also
+/// records which listed channels other programs created, so that no comparison takes them for ours.
 extension ChannelKeeper {
-    /// For this long after a worker has requested APNs' list to record other programs' channels, creations request no
-    /// new list. When many audiences start together, a list before each creation would double the time until the last
-    /// audience has its channel.
+    /// For this long after a worker has recorded the channels of other programs (``recordForeignChannelsIfDue(at:)``),
+    /// no creation requests APNs' list again. With a list before each creation, the last of many audiences that start
+    /// together would wait twice as long for its channel.
     ///
     /// A channel that another program creates within this time is not recorded. If a creation then fails, a comparison
     /// may take this channel for ours (K14).
@@ -39,8 +39,8 @@ extension ChannelKeeper {
     /// done so less than ``recordedListMillisecondsMax`` ago. If several creations call this together, one of them
     /// requests the list, and all of them succeed or fail with it.
     ///
-    /// Redis keeps the time of the last list together with the recorded channels. If Redis loses the recorded channels,
-    /// it also loses the time, so the next creation requests a list.
+    /// If Redis loses the recorded channels, it also loses the time of the last list, so the next creation requests a
+    /// list.
     func recordForeignChannelsIfDue(at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let appEnvironment = managedEnvironment.appEnvironment
         let beganAtMilliseconds = monotonicMilliseconds
@@ -68,9 +68,9 @@ extension ChannelKeeper {
     /// Records as foreign the listed channels that no entry names: other programs created them. Records nothing while
     /// there is an intent, because its attempt may have created one of these channels.
     ///
-    /// If the channel id in an entry cannot be read, the entry's channel is recorded too. This does no harm: until this
-    /// id can be read again, no comparison deletes an unknown channel. As soon as it can be read, the next comparison
-    /// removes the channel from the foreign ones.
+    /// Our own channel is recorded too if its id in the registry cannot be read. This does no harm: no comparison
+    /// deletes unknown channels until the id can be read again, and the next one then removes the channel from the
+    /// foreign ones.
     private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {

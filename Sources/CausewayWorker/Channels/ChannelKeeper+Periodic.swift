@@ -4,12 +4,14 @@ import Redis
 /// The keeper's periodic work: it publishes entries, deletes channels, and compares the registry with APNs' list.
 extension ChannelKeeper {
     /// Does the periodic work for one app in one environment. Each worker reports what the registry has. If the app
-    /// uses channels, the worker that gets the lease also does the rest: it writes entries and tombstones that
-    /// `causeway.channels` lacks, and deletes channels whose deletion is due. It also compares the registry with APNs'
-    /// list of channels, and writes all channels to the audiences' hashes again, each only when it is due.
+    /// uses channels, the worker that gets the lease also does the rest:
     ///
-    /// The lease in Redis lets only one worker do this work in each interval. If Redis loses the lease, two workers may
-    /// do it.
+    /// - It writes the entries and tombstones that `causeway.channels` lacks.
+    /// - It deletes channels whose deletion is due.
+    /// - When this is due, it compares the registry with APNs' list of channels, and writes all channels to the
+    ///   audiences' hashes again.
+    ///
+    /// If Redis loses the lease, two workers may do this at the same time.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
         // An app that uses no channels costs no lease in Redis and no request to APNs.
@@ -52,13 +54,12 @@ extension ChannelKeeper {
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// The time between two refreshes of the audiences' hashes. Each writes all channels there again. Even if some
-    /// refreshes fail, another one comes before the hashes expire: 25 hours after their last change.
+    /// How often all active channels are written to the audiences' hashes again. Redis keeps a hash for 25 hours after
+    /// its last change, so some of these refreshes may fail.
     private static let audienceHashRefreshIntervalMilliseconds: Int64 = 6 * 3_600_000
 
     /// Writes all active channels to the audiences' hashes again, if the lease of the last refresh has expired. Without
-    /// these refreshes, Redis would forget the channel of an audience that gets no command for 25 hours: unless Redis
-    /// loses data, nothing else writes a published channel again.
+    /// these refreshes, Redis would forget the channel of an audience that gets no command for 25 hours.
     private func refreshAudienceHashesIfDue(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure) {
         let appEnvironment = managedEnvironment.appEnvironment
         try convertRedisErrors { () throws(RedisError) in
@@ -77,8 +78,8 @@ extension ChannelKeeper {
     }
 
     /// Publishes entries and writes their channels to the audiences' hashes. Leaves out an entry that another worker
-    /// has changed since it was read. Callers do this before all work that needs APNs: while APNs is unreachable, that
-    /// work throws a failure, and all steps after it are left out.
+    /// has changed since it was read. Callers do this before all requests to APNs: if APNs is unreachable, they leave
+    /// out all steps after the first failed request.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
@@ -208,8 +209,8 @@ extension ChannelKeeper {
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
-            // A process has the audience's lease while it creates a channel. If no process has the lease, the creation
-            // has ended, its process has died, the lease has expired, or Redis has lost it.
+            // A process has the audience's lease while it creates a channel. Without a lease, the creation counts as
+            // ended, although it may only have lost its lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
@@ -233,8 +234,8 @@ extension ChannelKeeper {
         }
         if let failure { throw failure }
         // Record the time only after a complete comparison, so that another one follows soon after an incomplete one.
-        // While a creation is under way, or a channel id cannot be read, a comparison decides nothing about unknown
-        // channels.
+        // It is incomplete if it has decided nothing about unknown channels: a creation is under way, or a channel id
+        // cannot be read.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.writeReconciliationTime(
@@ -319,12 +320,12 @@ extension ChannelKeeper {
         return failures.compactMap(\.self).first
     }
 
-    /// Removes channels of other programs from the registry if APNs no longer has them: at most
-    /// ``forgottenForeignChannelsMax`` of the given ones, which APNs' list lacks. Another worker may have recorded such
-    /// a channel after the list was requested, so this method first asks APNs about each channel.
+    /// Removes at most ``forgottenForeignChannelsMax`` of these channels of other programs from the registry. APNs'
+    /// list lacks them, but another worker may have recorded them after the list was requested. So this method first
+    /// asks APNs about each channel, and removes it only if APNs does not have it.
     ///
-    /// Reports a failure and throws nothing: a channel that stays in the registry does no harm, and APNs may respond
-    /// with an error about this channel each time. The next daily comparison tries again.
+    /// Reports a failure and throws nothing: a channel that stays in the registry does no harm, and the next daily
+    /// comparison tries again.
     private func forgetForeignChannels(_ channels: [String], at managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelFailure) {
             let failure = try await forEachUntilTransientFailure(

@@ -3,8 +3,8 @@ import Redis
 /// How the keeper plans and cancels deletions of channels.
 extension ChannelKeeper {
     /// Plans the deletion of an audience's channel after Redis has admitted the audience's end, unless the audience has
-    /// been started again. Then writes the channel to the audience's hash, because the command that ends the audience
-    /// waits for the channel if Redis has lost the hash.
+    /// been started again. Then writes the channel to the audience's hash: Redis may have lost the hash, and the
+    /// command that ends the audience waits for the channel.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -39,10 +39,9 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isEverythingPlanned = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // `deleting`: another process has begun to delete the channel. If the deletion is final
-                    // (`deletionDueWallMilliseconds` is nil), nothing is left to plan. Otherwise, wait for the decision
-                    // of that process. It may keep the channel because of a start that Redis admitted before the end,
-                    // and then a deletion must be planned.
+                    // Another process is deleting the channel. If this is final (no `deletionDueWallMilliseconds`),
+                    // nothing is left to plan. Otherwise wait for its decision: it may keep the channel because of a
+                    // start before the end, and then a deletion must be planned.
                     guard entry.state == .active else { return entry.deletionDueWallMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueWallMilliseconds: dueWallMilliseconds)
                 }
@@ -79,8 +78,8 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(currentEntry, with: Self.makeEntryWithoutPlannedDeletion(currentEntry))
     }
 
-    /// Deletes a channel whose deletion is due or has begun. But if the audience has been started again, cancels the
-    /// planned deletion instead: here if the deletion has not begun, otherwise in `confirmDeletion` if it is not final.
+    /// Deletes a channel whose deletion is due or has begun. But if the audience has been started again, the channel
+    /// stays, unless its deletion is final (`confirmDeletion`).
     func deleteUnlessAudienceStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
     {
@@ -101,18 +100,18 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Decides for the last time whether a channel is deleted at APNs, unless this is already decided: then the entry
-    /// has no planned time. The caller has removed the channel from the audience's hash.
+    /// Decides for the last time whether a channel is deleted at APNs. The caller has removed the channel from the
+    /// audience's hash.
     ///
+    /// - If the entry has no planned time, the deletion is final already.
     /// - If the audience has been started since the deletion was planned, the channel becomes active again.
     /// - Otherwise the entry loses its planned time, and no start can cancel the deletion any more.
     ///
-    /// If several workers call this at the same time, the first one decides, and the others find that the entry has
-    /// changed.
+    /// If several workers call this at the same time, the first one decides.
     ///
     /// - Parameter hasRemovedChannelFromHash: whether the hash still had the channel, and the caller removed it. If
-    ///   not, a worker of an older release may have decided already, and deleted the channel at APNs: such a worker
-    ///   leaves the planned time in the entry. The channel of a started audience then stays only if APNs still has it.
+    ///   not, a worker of an older release may have deleted the channel at APNs already. The channel of a started
+    ///   audience then stays only if APNs still has it.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -166,9 +165,9 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
     }
 
-    /// Plans the deletion of a channel if its audience has ended since the channel was created. But if an operator
-    /// wants the channel in spite of this end, does nothing. Usually the worker that admitted the end has already
-    /// planned the deletion. This method is for the case that the worker could not, for example because it was killed.
+    /// Plans the deletion of a channel if its audience has ended since the channel was created, unless an operator
+    /// wants the channel in spite of this end. Usually the worker that admitted the end has already done this. If it
+    /// could not, for example because it was killed, the daily comparison calls this method.
     func planDeletionIfAudienceEnded(of entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {
@@ -207,9 +206,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel; nil: plan no deletion. If the audience has already ended, the new entry
-    /// needs the plan at once, because nothing plans the deletion later: the daily comparison leaves out a channel that
-    /// is newer than its audience's end.
+    /// Returns when to delete a new channel; nil: plan no deletion. If the audience has already ended, the deletion
+    /// must be planned now: the daily comparison plans none for a channel that is newer than its audience's end.
     ///
     /// The first of these cases that applies decides:
     ///
@@ -248,12 +246,12 @@ extension ChannelKeeper {
         return computeDeletionDueWallMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
-    /// after the request, the deletion stays planned.
+    /// Cancels the planned deletion of a channel that a command or an operator requests, unless the audience has ended
+    /// after the request.
     ///
     /// - Parameter endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the
-    ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and that
-    ///   end causes no other. Nil: the audience had not ended before the request, or a command requests the channel.
+    ///   request. If the audience has not ended again since, the deletion is cancelled, and that end causes no other.
+    ///   Nil: the audience had not ended before the request, or a command requests the channel.
     /// - Returns: the current entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardWallMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?

@@ -35,7 +35,7 @@ extension ChannelKeeper {
     }
 
     private func publish(_ entry: ChannelEntry) throws(ChannelFailure) {
-        if writeReportingErrors(entry, forAudienceOf: entry), try notePublished(entry) { return }
+        if writeOrReportError(entry, forAudienceOf: entry), try notePublished(entry) { return }
         try repairTopic(after: entry, forAudienceOf: entry)
     }
 
@@ -46,22 +46,22 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. This method then
-    ///     removes the note when the topic needs no tombstone any more.
+    ///   - isTombstoneNotedAsMissing: whether the registry notes that the audience's tombstone is missing. This method
+    ///     then removes the note when the topic needs no tombstone any more.
     func repairTopic(
         after writtenEntry: ChannelEntry?,
         forAudienceOf entry: ChannelEntry,
-        hasTombstoneNote: Bool = false
+        isTombstoneNotedAsMissing: Bool = false
     ) throws(ChannelFailure) {
         var writtenEntry = writtenEntry
-        var hasTombstoneNote = hasTombstoneNote
+        var isTombstoneNotedAsMissing = isTombstoneNotedAsMissing
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
             // Write a tombstone only if the audience certainly has no channel. If the registry is incomplete, or the
             // entry cannot be read, perhaps only the channels topic still names the channel.
             guard lookup.entry != nil || lookup.isChannelKnownToBeMissing else { return }
             guard lookup.entry?.recordValue != writtenEntry?.recordValue else {
-                if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
+                if isTombstoneNotedAsMissing { try removeTombstoneNote(forAudienceOf: entry) }
                 return
             }
             if let currentEntry = lookup.entry {
@@ -72,30 +72,29 @@ extension ChannelKeeper {
                 guard let unpublishedEntry else { continue }
                 // The note about a missing tombstone is not needed any more: the registry now marks the entry as
                 // unpublished, or its channel as being deleted. So the periodic work will write to the channels topic.
-                if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
-                hasTombstoneNote = false
-                guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }
+                if isTombstoneNotedAsMissing { try removeTombstoneNote(forAudienceOf: entry) }
+                isTombstoneNotedAsMissing = false
+                guard writeOrReportError(unpublishedEntry, forAudienceOf: entry) else { return }
                 if try notePublished(unpublishedEntry) { return }
             } else {
                 guard try writeTombstone(forAudienceOf: entry) else { return }
-                hasTombstoneNote = true
+                isTombstoneNotedAsMissing = true
             }
             writtenEntry = lookup.entry
         }
         throw makeChangingEntryFailure(entry.audience, "published")
     }
 
-    /// Writes a tombstone to the channels topic. First notes in the registry that the tombstone is missing. If the
-    /// write fails and the audience has no entry, only this note makes the periodic work repeat the write.
+    /// Writes a tombstone to the channels topic. First notes in the registry that the tombstone is missing: if the
+    /// write fails, only this note makes the periodic work repeat it.
     ///
-    /// The note stays after the write, and the caller removes it after it has read the registry again. Until then, the
-    /// note protects a channel that was published just before the tombstone: if this process dies, the periodic work
-    /// repairs the topic.
+    /// The caller removes the note after it has read the registry again. If a channel was published just before the
+    /// tombstone, and this process dies, the note makes the periodic work publish that channel again.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
     private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {
         try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
-        return writeReportingErrors(nil, forAudienceOf: entry)
+        return writeOrReportError(nil, forAudienceOf: entry)
     }
 
     private func removeTombstoneNote(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
@@ -109,7 +108,7 @@ extension ChannelKeeper {
         if lookup.isChannelKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
         }
-        try repairTopic(after: nil, forAudienceOf: entry, hasTombstoneNote: true)
+        try repairTopic(after: nil, forAudienceOf: entry, isTombstoneNotedAsMissing: true)
     }
 
     /// Writes an entry to the channels topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the
@@ -139,7 +138,7 @@ extension ChannelKeeper {
     /// reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
-    private func writeReportingErrors(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
+    private func writeOrReportError(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
         guard !areTopicWritesPaused else { return false }
         do throws(KafkaError) {
             try write(entryToWrite, forAudienceOf: entry)
@@ -200,8 +199,7 @@ extension ChannelKeeper {
     }
 
     /// Publishes an entry and writes its channel to the audience's hash. Does nothing if another worker has changed the
-    /// entry since it was read from the registry. This may be minutes ago, because the keeper may have deleted channels
-    /// at APNs since.
+    /// entry since the caller read it, perhaps minutes ago.
     func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let currentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readCurrentEntry(forAudienceOf: entry)

@@ -3,8 +3,8 @@ import Redis
 
 /// How the keeper replaces a channel that APNs no longer has.
 ///
-/// The lost channel's entry stays in the registry until the entry of the new channel replaces it in one step. So a
-/// planned deletion is not lost, even if the new channel cannot be created, or if the deletion is planned meanwhile.
+/// The lost channel's entry stays in the registry until the new channel's entry replaces it in one step. So a planned
+/// deletion is not lost, even if no new channel can be created.
 extension ChannelKeeper {
     /// The maximum number of attempts to replace an entry (R4). An attempt fails if another worker changes the entry
     /// meanwhile.
@@ -28,9 +28,9 @@ extension ChannelKeeper {
             storage: lostEntry?.storage
         )
         if let deletionDueWallMilliseconds = newEntry.deletionDueWallMilliseconds {
-            // The new entry has a planned deletion. Redis may have admitted a start while the new channel was being
-            // created. The lane's request about this start may have cancelled the deletion only in the lost channel's
-            // entry. So if the audience has been started, the following call cancels the deletion in the new entry.
+            // The new entry has a planned deletion. If Redis has admitted a start during the creation, the lane's
+            // request about this start may have cancelled the deletion only in the lost channel's entry. The following
+            // call then cancels it in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -40,9 +40,9 @@ extension ChannelKeeper {
         return newEntry
     }
 
-    /// Reports the loss of a channel, or throws a transient failure if APNs still has it. A push that got
-    /// ChannelNotRegistered does not prove the loss. The phones of a channel that is replaced by mistake get nothing
-    /// more, and each further mistake would create another channel.
+    /// Asks APNs whether a channel is lost, and reports the loss. Throws a transient failure if APNs still has the
+    /// channel. The response ChannelNotRegistered to a push is no proof, and if a channel is replaced by mistake, its
+    /// phones get nothing more.
     func confirmLoss(of entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         guard try await existsAtAPNs(entry.channel, at: managedEnvironment) else { return report(.lost(entry)) }
         throw ChannelFailure(
@@ -62,17 +62,16 @@ extension ChannelKeeper {
         }
     }
 
-    /// Adds the entry of a new channel to the registry. If the registry still has the lost channel's entry, the new
-    /// entry replaces it. If the audience has ended, the same write plans the channel's deletion, so that a crash
-    /// cannot lose the plan.
+    /// Adds the entry of a new channel to the registry, or replaces the lost channel's entry with it. If the audience
+    /// has ended, the same write plans the channel's deletion, so that a crash cannot lose the plan.
     ///
     /// - Parameters:
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
-    ///     A deletion that this entry plans applies to the new channel too, even if another worker has removed the
-    ///     entry since, and Redis has forgotten the audience's end. Exception: the audience has been started again.
-    ///   - endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the request
-    ///     (see `ensureChannel`). If the audience has not ended again since, that end causes no deletion. A planned
-    ///     deletion of the lost channel still applies.
+    ///     Its planned deletion applies to the new channel too, even if another worker has removed the entry since,
+    ///     unless the audience has been started again.
+    ///   - endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the request.
+    ///     If the audience has not ended again since, that end causes no deletion. A planned deletion of the lost
+    ///     channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

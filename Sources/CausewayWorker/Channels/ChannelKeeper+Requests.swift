@@ -30,9 +30,9 @@ package enum ChannelResponse: Sendable {
     /// The keeper has noted the end of the audience (`planDeletionAfterEnd`). If the audience has an active channel,
     /// its hash in Redis has this channel.
     case endNoted(environment: String)
-    /// `isFound`: whether the audience has an active channel, which its hash in Redis then has too. If it is false,
-    /// usually the registry is complete and has no such channel. It is also false if the app is not known to use
-    /// channels and its registry cannot be restored.
+    /// `isFound`: whether the audience has an active channel, which its hash in Redis then has too. False: the registry
+    /// has no active channel of the audience. Or the app is not known to use channels, and its registry cannot be
+    /// restored.
     case lookedUp(environment: String, isFound: Bool)
     /// `isRegistryComplete`: false if the registry may lack a channel of the audience.
     case failed(environment: String, ChannelFailure, isRegistryComplete: Bool)
@@ -155,8 +155,6 @@ extension ChannelKeeper {
         return areRegistriesComplete && areHashesWritten
     }
 
-    /// Runs `body`. Reports its failure as a ``ChannelEvent`` and does not throw it. Returns whether `body` has
-    /// succeeded.
     private func runReportingErrors(_ body: () throws(ChannelFailure) -> Void) -> Bool {
         do throws(ChannelFailure) {
             try body()

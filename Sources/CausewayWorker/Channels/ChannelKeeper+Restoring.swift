@@ -11,9 +11,9 @@ extension ChannelKeeper {
     /// The maximum number of attempts in one call of ``restore(_:alongside:attemptsMax:)`` (R4). An attempt fails if
     /// another process deletes a channel meanwhile, or if Redis loses the registry.
     private static let restorationAttemptsMax = 8
-    /// How long the keeper waits after a failed restoration before it tries again. If the channels topic could not be
-    /// read, requests that need a restoration fail at once during this time, so that they do not all wait for Kafka's
-    /// timeout. After a failure of Redis, look-ups also fail at once for this time (`lookUpUnlessPaused`).
+    /// The pause after a failed restoration. If the channels topic could not be read, requests that need a restoration
+    /// fail at once during this pause, so that they do not all wait for Kafka's timeout. After a failure of Redis,
+    /// look-ups fail at once (`lookUpUnlessPaused`).
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry; nil if it has none. If the registry is incomplete and has no entry of the audience,
@@ -28,14 +28,14 @@ extension ChannelKeeper {
     }
 
     /// Writes the audience's channel to the audience's hash, which Redis may have lost. Creates no channel, and needs
-    /// no response of APNs. Does nothing about a channel that is being deleted.
+    /// no response of APNs.
     ///
     /// If the app is not known to use channels, and the registry cannot be restored, the audience counts as one without
-    /// a channel. Without this exception, the commands of an app without channels would wait while the workers may not
-    /// read the channels topic.
+    /// a channel. Otherwise the commands of an app without channels would wait while workers cannot read the channels
+    /// topic.
     ///
-    /// A restoration here includes all incomplete registries. If each restoration included only one registry, the first
-    /// look-up of each app would read the whole channels topic after Redis has lost everything.
+    /// A restoration here includes all incomplete registries, so that the channels topic is read once for all of them,
+    /// and not once for each app.
     ///
     /// - Returns: whether the audience has an active channel, which its hash then has too.
     func restoreChannelInHash(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
@@ -55,9 +55,9 @@ extension ChannelKeeper {
         return try writeChannelToAudienceHash(of: entry) != nil
     }
 
-    /// Looks up an audience's entry. If Redis fails, further look-ups of the app and environment fail at once for a
-    /// while. Without this pause, each of them would wait for Redis' timeout while a primary of a cluster is
-    /// unreachable, and the other apps' requests would wait too (R22).
+    /// Looks up an audience's entry. If Redis fails, further look-ups of the app and environment fail at once for
+    /// ``restorationPauseMilliseconds``. Otherwise each of them would wait for Redis' timeout while a primary of a
+    /// cluster is unreachable, and the other apps' requests would wait too (R22).
     private func lookUpUnlessPaused(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure) -> ChannelRegistry.Lookup
     {
@@ -65,8 +65,8 @@ extension ChannelKeeper {
         do throws(ChannelFailure) {
             return try lookUp(audience, at: managedEnvironment)
         } catch {
-            // A lasting failure is an entry that cannot be read. It concerns only one audience, so the other look-ups
-            // continue.
+            // A failure that is not transient means that this audience's entry cannot be read. Look-ups of other
+            // audiences continue.
             if error.isTransient { pauseLookups(of: managedEnvironment.appEnvironment, after: error) }
             throw error
         }
@@ -187,8 +187,8 @@ extension ChannelKeeper {
         if possibleHashLoss.takeNote() {
             environmentsWithPossiblyLostHashes = Set(managedEnvironments.map(\.appEnvironment))
         }
-        // End at the first failure, because each further environment could cost the same timeout. The order is random.
-        // In a fixed order, an unreachable primary could stop the work before the same environments each time. (R22)
+        // End at the first failure, because each further environment could cost the same timeout. The order is random:
+        // in a fixed order, an unreachable primary could stop the work before the same environments each time. (R22)
         for appEnvironment in environmentsWithPossiblyLostHashes.shuffled() {
             let needsNoRetry = try convertRedisErrors { () throws(RedisError) -> Bool in
                 guard try registry.isComplete(appEnvironment) else { return true }
@@ -213,8 +213,7 @@ extension ChannelKeeper {
     /// processes may do this at the same time.
     ///
     /// - Parameter otherEnvironments: further environments, whose incomplete registries are restored with the same read
-    ///   of the topic. If one of them cannot be restored, it and others of them may stay incomplete, and nothing is
-    ///   thrown.
+    ///   of the topic if possible. After a failure, some of them may stay incomplete, and nothing is thrown.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         alongside otherEnvironments: [ManagedEnvironment] = [],
@@ -267,8 +266,8 @@ extension ChannelKeeper {
     }
 
     /// Begins to restore the registry of each of these environments, if it is incomplete. Ends at the first failure of
-    /// Redis, because each further registry could cost the same timeout: in a cluster, a primary may be unreachable.
-    /// Leaves out registries whose look-ups fail at once (`findLookupFailure`).
+    /// Redis, because each further registry could cost the same timeout, and throws nothing. Leaves out registries
+    /// whose look-ups fail at once (`findLookupFailure`).
     ///
     /// - Returns: for each registry that this call has begun to restore, the token that `ChannelRegistry.restore`
     ///   needs.
@@ -286,9 +285,8 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Tries once to restore the registries that these tokens belong to. Ends at the first failure, and does not throw
-    /// it. Does nothing if the brokers do not know the topic: perhaps they only lack its metadata, and one of these
-    /// apps has channels.
+    /// Tries once to restore the registries that these tokens belong to. Ends at the first failure, and throws nothing.
+    /// Does nothing if the brokers do not know the topic: it may exist, and have channels of these apps.
     private func restoreIfPossible(
         _ restorationTokens: [AppEnvironment: [UInt8]],
         from publishedChannels: PublishedChannels

@@ -26,9 +26,9 @@ package actor ChannelKeeper {
         var channelManagement: ChannelManagementClient
     }
 
-    /// The pause between two runs of the periodic work. A run also looks for a channel that a failed creation has left
-    /// at APNs, if the intent of the creation is old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``):
-    /// usually within two minutes after the failure.
+    /// The pause between two runs of the periodic work. A run also looks for channels that failed creations have left
+    /// at APNs, when their intents are old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``): usually
+    /// within two minutes after the failure.
     static let maintenanceInterval = Duration.seconds(60)
     /// The pause between two checks whether Redis has lost the registry. It is short, because commands that lack their
     /// channel wait until the registry is restored (R32).
@@ -39,9 +39,9 @@ package actor ChannelKeeper {
     /// The time between two daily comparisons of the registry with APNs' list. A comparison finds what no request tells
     /// the keeper: channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one comparison of the registry with APNs' list, and of the lease for one refresh of
-    /// the audiences' hashes (`refreshAudienceHashesIfDue`). If the worker that has the lease dies, or if a comparison
-    /// fails with a lasting failure, a worker tries again after this time.
+    /// The length of two leases: for one comparison of the registry with APNs' list, and for one refresh of the
+    /// audiences' hashes (`refreshAudienceHashesIfDue`). After this time a worker tries again if the worker with the
+    /// lease has died, or if the comparison has failed with a lasting failure.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The maximum number of other programs' channels that one comparison removes from the registry (R4). Each removal
     /// takes a request to APNs. Later comparisons remove the rest.
@@ -61,14 +61,14 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let registry: ChannelRegistry
     let channelTopic: ChannelTopic
-    /// The length of the lease for an attempt to create a channel. Other processes wait for the attempt for this long
-    /// at most.
+    /// The length of the lease for an attempt to create a channel, and the longest time that other processes wait for
+    /// this attempt.
     let creationMillisecondsMax: Int64
     private let wallClock: WallClock
     let report: @Sendable (ChannelEvent) -> Void
-    /// The apps and environments that certainly use channels: this process has seen their registry complete and with
-    /// content (`showsChannelsInUse`), or records about them on the channels topic. A complete registry without content
-    /// proves nothing, because a look-up completes the registry of any app.
+    /// The apps and environments that certainly use channels: this process has seen that their complete registry has
+    /// content (`showsChannelsInUse`), or has read records about them on the channels topic. A complete registry
+    /// without content proves nothing, because a look-up completes the registry of any app.
     var environmentsSeenUsingChannels: Set<AppEnvironment> = []
     nonisolated let possibleHashLoss = PossibleHashLoss()
     /// The apps and environments whose channels must be written to the audiences' hashes again, because Redis may have
@@ -90,16 +90,16 @@ package actor ChannelKeeper {
     private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues: ChannelRequestQueues
-    /// The maximum number of channels of an app in an environment that this process creates at one time (R32). The
-    /// client of APNs' channel management runs twice as many requests at one time, so a creation's request does not
-    /// wait in the client until the creation's lease has expired.
+    /// How many channels of an app in an environment this process creates at one time (R32). The client of APNs'
+    /// channel management runs twice as many requests at one time, so no creation waits in the client until its lease
+    /// has expired.
     static let creationsAtOnceMax = 4
     private let creationTurns = EnvironmentTurns(takenMax: ChannelKeeper.creationsAtOnceMax)
     /// In each app and environment, lets only one creation at a time request APNs' list
     /// (``recordForeignChannelsIfDue(at:)``).
     let listTurns = EnvironmentTurns(takenMax: 1)
-    /// The last failure to request or record APNs' list before a creation, and when it happened (monotonic
-    /// milliseconds).
+    /// For each app and environment: the last failure to request or record APNs' list before a creation, and when it
+    /// happened (monotonic milliseconds). Creations that waited for this request fail too.
     var listFailures: [AppEnvironment: (atMilliseconds: Int64, failure: ChannelFailure)] = [:]
 
     private struct FailureKey: Hashable {
@@ -139,8 +139,8 @@ package actor ChannelKeeper {
     // MARK: - Creating and deleting channels
 
     /// Returns the entry of an audience's channel. If the audience has no channel, creates one, or waits while another
-    /// process creates it. If the channel is being deleted, first completes the deletion, unless the channel stays
-    /// because of a start. Cancels a planned deletion, except in two cases:
+    /// process creates it. If the channel is being deleted, first completes the deletion, unless a start cancels it.
+    /// Cancels a planned deletion, except in two cases:
     ///
     /// - The call names a `lostChannel`.
     /// - The audience has ended, and no operator has requested the channel since (`endToDisregardWallMilliseconds`).
@@ -174,9 +174,8 @@ package actor ChannelKeeper {
                 {
                     return currentEntry
                 }
-                // This entry cannot be used any more: it was deleted, or another worker has changed it. If the audience
-                // still has an entry, `createIfMissing` creates no channel, and the next pass of the loop reads that
-                // entry.
+                // The entry was deleted, or another worker has changed it. If the audience has an entry now,
+                // `createIfMissing` creates no channel, and the next pass of the loop reads this entry.
             }
             if let failure = creationFailures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
@@ -237,9 +236,9 @@ package actor ChannelKeeper {
         )
     }
 
-    /// Creates a channel. Throws a transient failure if APNs still has the channel of `lostEntry`. The caller must have
-    /// the lease for this creation. First records the channels of other programs, unless a worker has done so some
-    /// seconds ago. So if the creation fails, a later comparison does not take their channels for the new one.
+    /// Creates a channel. The caller must have the lease for this creation. First records the channels of other
+    /// programs (``recordForeignChannelsIfDue(at:)``), so that a comparison after a failed creation does not take one
+    /// of them for the new channel. Throws a transient failure if APNs still has the channel of `lostEntry`.
     ///
     /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
     /// - Returns: the entry of the new channel; nil if another process has created a channel meanwhile, or has replaced
@@ -318,9 +317,8 @@ package actor ChannelKeeper {
         of intent: ChannelCreationIntent,
         at managedEnvironment: ManagedEnvironment
     ) async throws {
-        // Write the intent again. While this process had no lease, a comparison (`reconcile`) may have removed the
-        // intent, because it took the creation for ended. If the deletion below fails, a later comparison deletes the
-        // channel only if it finds the intent.
+        // Write the intent again: while this process had no lease, a comparison (`reconcile`) may have removed it. If
+        // the deletion below fails, a later comparison deletes the channel only if it finds the intent.
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)

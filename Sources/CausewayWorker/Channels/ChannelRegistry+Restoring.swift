@@ -4,13 +4,13 @@ import Redis
 extension ChannelRegistry {
     static let completenessField = Array("t:".utf8)
 
-    /// No active channel is deleted within this time after its restoration, even if its deletion is due. A start may
-    /// have cancelled the deletion, and Redis may have lost this change, which only Redis knew. Usually, workers read
-    /// the start again within minutes.
+    /// A restoration postpones a planned deletion that is due within this time. A start may have cancelled the
+    /// deletion, and Redis may have lost this change, which only Redis knew. Usually, workers read the start again
+    /// within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 1_800_000
-    /// How long after the restoration a postponed deletion is due. This time is longer than
-    /// ``restoredDeletionDelayMillisecondsMin``. If both times were equal, a second restoration, a little later, would
-    /// postpone all deletions again.
+    /// How long after the restoration a postponed deletion is due. This is longer than
+    /// ``restoredDeletionDelayMillisecondsMin``, so that a second restoration, a little later, does not postpone the
+    /// deletion again.
     private static let postponedDeletionDelayMilliseconds: Int64 = 3_600_000
 
     func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
@@ -31,9 +31,9 @@ extension ChannelRegistry {
         guard !foundCompleteness.isComplete else { return nil }
         let token = foundCompleteness.makeToken()
         if let text = foundCompleteness.text, !foundCompleteness.isToken {
-            // The registry was complete before the server restarted or was replaced. A worker of an earlier release
-            // takes the registry for complete until the field has a token. After a deletion, that worker would not
-            // restart the restoration (`restartRestoration`).
+            // The registry was complete before the server restarted or was replaced. Replace its text by the token:
+            // until then, a worker of an earlier release takes the registry for complete, and would not restart the
+            // restoration after a deletion (`restartRestoration`).
             let condition = SharedHashes.FieldCondition(Self.completenessField, text, newValue: token)
             _ = try hashes.addMissingFields(key(appEnvironment), [], if: condition)
         } else {
@@ -102,12 +102,11 @@ extension ChannelRegistry {
     }
 
     /// Corrects the entries that the server still has, because it may have lost its newest writes. If the channels
-    /// topic has a newer channel for the audience, the entry gets that channel. A planned deletion of the corrected
-    /// entry is postponed (`makeEntryWithPostponedDeletion`).
+    /// topic has a newer channel for the audience, the entry gets that channel. A planned deletion is postponed
+    /// (`makeEntryWithPostponedDeletion`).
     ///
-    /// If the topic exists, but has no record of an entry that says that it is published, the entry stays as it is. Its
-    /// channel was deleted, and the server has lost this. If the deletion were postponed, the entry would be published
-    /// again.
+    /// Leaves out an entry that counts as published, but of which the existing topic has no record: its channel was
+    /// deleted, and the server has lost this. A postponed deletion would publish the entry again.
     private func correctOutdatedEntries(
         after channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -131,9 +130,9 @@ extension ChannelRegistry {
         }
     }
 
-    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
-    /// channels topic, and before the channel's entry is removed from the registry. In any other order, a process that
-    /// read the topic before the tombstone could add the entry again.
+    /// Makes a restoration that is under way start again. Call this between two steps of a deletion: after the
+    /// tombstone is written to the channels topic, and before the entry is removed from the registry. Otherwise a
+    /// process that read the topic before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         let completeness = try readCompleteness(appEnvironment)
         guard !completeness.isComplete else { return }

@@ -33,7 +33,7 @@ final class ChannelRegistry {
 
     func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads all fields of a registry at one moment.
+    /// Reads all fields of a registry at one moment, except for `l:`.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegistryContent {
         var content = Reconciliation.RegistryContent()
         let (fields, server) = try hashes.readHashAndServer(key(appEnvironment))
@@ -157,7 +157,8 @@ final class ChannelRegistry {
         return try hashes.removeField(stored.key, if: .init(stored.field, stored.value))
     }
 
-    /// Notes that the channels topic may have a record of this entry's audience, although the audience has no channel.
+    /// Notes that the channels topic needs a tombstone for this entry's audience: it may have a record of the audience,
+    /// which has no channel.
     func noteMissingTombstone(of entry: ChannelEntry) throws(RedisError) {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
         try hashes.setFields(key(appEnvironment), [(fieldName("d", entry.audience), entry.json)])
@@ -252,8 +253,8 @@ final class ChannelRegistry {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// The periodic work that a lease is for. The raw value is a part of the lease's key, so it must never change. If
-    /// two releases had different keys, a worker of each could do the same work at the same time.
+    /// The periodic work that a lease is for. The raw value is a part of the lease's key, so it must never change: with
+    /// different keys, workers of two releases could do the same work at the same time.
     enum PeriodicWork: String {
         case maintenance = "tend"
         case dailyReconciliation = "daily"
@@ -277,7 +278,7 @@ final class ChannelRegistry {
 
     // MARK: - Audiences' hashes
 
-    /// When Redis admitted the audience's end, and until when APNs may deliver the message that APNs stores for the
+    /// An audience's end: when Redis admitted it, and until when APNs may deliver the message that APNs stores for the
     /// audience's channel. Both are UNIX milliseconds.
     typealias AudienceEnd = (atWallMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 

@@ -1,18 +1,16 @@
 /// The channel requests that run or wait, in one queue for each audience of an app in an environment. Requests of
-/// different audiences run at the same time.
+/// different audiences run at the same time. Those of one audience run one after the other (R32): a creation takes
+/// seconds, and an end that arrives meanwhile must take effect after the creation.
 ///
-/// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that arrives
-/// meanwhile must take effect after the creation. A request that waits for an earlier one needs no permit yet.
-///
-/// A pool here is an app in an environment. The pools with ready requests take turns. If there are several pools, no
-/// pool may have all permits, or all places. So the requests of a pool whose APNs host does not respond do not delay
-/// those of other pools. (R22)
+/// A pool here is an app in an environment. The pools with ready requests take turns. If there are several, no pool may
+/// have all permits (``permitsMax``) or all places (``requestsMax``). So the requests of a pool whose APNs host does
+/// not respond do not delay those of other pools. (R22)
 final class ChannelRequestQueues {
     /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
     /// request after another.
     static let permitsMax = 16
-    /// Each pool may have at least this many permits. With up to eight pools, each pool can always take this many, so
-    /// no pool waits for another.
+    /// Each pool may have at least this many permits. Up to eight pools can all have this many at the same time, so
+    /// that no pool waits for another.
     private static let permitsPerPoolMin = 2
     /// The number of places for requests that run or wait. Each pool gets an equal part, but at least
     /// `requestsPerPoolMin`.
@@ -40,11 +38,9 @@ final class ChannelRequestQueues {
     private struct PoolRequests {
         /// The audiences of the pool whose first request is ready to run, in the order in which the requests will run.
         var readyKeys: [AudienceKey] = []
-        /// The number of the pool's requests that run.
         var runningCount = 0
         /// The number of the pool's requests that run or wait.
         var requestCount = 0
-        /// Whether `poolsAwaitingTurn` has the pool.
         var awaitsTurn = false
     }
 
@@ -87,8 +83,8 @@ final class ChannelRequestQueues {
 
     /// Takes a permit to run requests.
     ///
-    /// - Returns: false if all permits are taken. The caller need not wait for a permit: the owners of the permits also
-    ///   run requests that become ready later.
+    /// - Returns: false if all permits are taken. The caller then does nothing more: the owners of the permits also run
+    ///   requests that become ready later.
     func acquirePermit() -> Bool {
         guard usedPermitCount < Self.permitsMax else { return false }
         usedPermitCount += 1

@@ -29,8 +29,8 @@ struct PublishedChannels {
     /// The newest record of each key. Leaves out a key if its newest record is a tombstone, or if this release cannot
     /// read its newest record.
     var entries: [ChannelEntry] = []
-    /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
-    /// its channel may be deleted, and the audience may have another.
+    /// The newest records that this release cannot read, each with another key. An older record of the key is not used
+    /// instead: its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
     /// Whether the brokers do not know the topic. If so, an audience without a record may still have a channel.
     var isTopicMissing = false
@@ -83,9 +83,9 @@ final class ChannelTopic {
 
     /// Reads the newest record of each key of the channels topic, without tombstones.
     ///
-    /// - Parameter mustExist: whether a topic that the brokers do not know is an error. A broker may not know an
-    ///   existing topic for a while. If this were no error, all its channels would count as missing. False: if the
-    ///   topic does not exist, the method returns no entries, because then no channel has been published.
+    /// - Parameter mustExist: whether this method throws an error if the brokers do not know the topic. They may not
+    ///   know an existing topic for a while, and all its channels would then seem to be missing. False: an unknown
+    ///   topic gives no entries.
     func readChannels(mustExist: Bool = true) throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,

@@ -62,12 +62,12 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
-    /// Channels to delete, because failed attempts of Causeway have probably created them: they have no entry, are not
-    /// recorded as foreign, and there are at least as many intents as such channels.
+    /// Channels to delete, because failed attempts of Causeway have probably created them: no entry names them, they
+    /// are not recorded as foreign, and there are no more of them than intents.
     ///
     /// With `deletesUnknownChannels`, also the channels that other programs created, or may have created.
     package var channelsToDelete: [String] = []
-    /// Channels of other programs that were not yet recorded as foreign.
+    /// Channels to record as foreign: no entry names them, and there is no intent, so other programs created them.
     package var newForeignChannels: [String] = []
     /// Channels that are recorded as foreign, although entries name them. The entry of such a channel could not be read
     /// when the channel was recorded.
@@ -92,9 +92,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// entry, so only a later reconciliation decides about such channels.
     package var hasUnreadableChannel = false
 
-    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is either lost, or newer than
-    /// the list. The creation times and the time of the list may come from two clocks. So a channel counts as lost only
-    /// if it is older than the list by more than this time.
+    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks counts as lost if it was created
+    /// before the list was requested. The two times may come from two clocks, so they must differ by more than this
+    /// time.
     static let clockSkewMillisecondsMax: Int64 = 60_000
     /// The longest time that APNs takes to create a channel after a request, with a margin for differences between the
     /// workers' clocks. An attempt whose intent (R32) is younger than this may still create a channel that APNs' list
@@ -147,7 +147,7 @@ package struct Reconciliation: Equatable, Sendable {
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
             // If there are as many unrecorded channels (no entry, not foreign) as intents, each attempt counts as the
-            // creator of one of them, so all intents are resolved. Otherwise a young intent stays, because APNs may
+            // creator of one of them, and all intents are resolved. Otherwise a young intent stays, because APNs may
             // still be creating its channel.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
@@ -163,8 +163,8 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Clears all lists of entries, and ``missingForeignChannels``. Call this for a comparison that only resolves
-    /// intents. Such a comparison must not change entries, and it comes often while APNs has faults.
+    /// Clears all lists of entries, and ``missingForeignChannels``, for a comparison that only resolves intents: it
+    /// must change no entry, and it comes often while APNs has faults.
     mutating func restrictToIntents() {
         (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], [])
         missingForeignChannels = []

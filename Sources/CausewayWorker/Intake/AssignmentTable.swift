@@ -22,8 +22,8 @@ struct AssignmentTable {
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
-        /// The lane has settled all records of this assignment below this offset, as it last reported; -1: no report
-        /// yet. During a rereading, this may be below the rereading's end, unlike `firstUnsettledOffset`.
+        /// All records of this assignment below this offset are settled, as the lane last reported; -1: no report yet.
+        /// During a rereading, this may be below the rereading's end, unlike `firstUnsettledOffset`.
         fileprivate var reportedSettledEndOffset: Int64 = -1
         /// The offset at which reading has reached the log's end. -1 before reading has reached the end, and again
         /// after another record is dealt.
@@ -32,8 +32,8 @@ struct AssignmentTable {
         /// markers or the open transaction after the last record.
         var logEndReachedAtOffset: Int64 = -1
         /// The last log end that reading has reached while all dealt records were settled; -1: none yet. The Kafka
-        /// thread commits this end itself: the lane knows only its records, and transaction markers may follow the last
-        /// one. When Kafka deletes such a marker, a committed offset before the marker would be out of range.
+        /// thread commits this offset itself, because the lane does not know the transaction markers after the last
+        /// record. When Kafka deletes them, a committed offset before them would be out of range.
         var settledLogEndOffset: Int64 = -1
         /// How many rewinds of the partition the lane has requested. Each record that is dealt gets the present count.
         /// If the lane has requested more rewinds since, it discards the record, because the record will be read again.
@@ -158,9 +158,9 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading of the records below `endOffset`, and of settled records above it. If there are no such
-    /// records, the rereading is complete at once. No offset below `endOffset` may be committed, because the group's
-    /// position would move back. So if the previous rereading had a higher end, that end stays.
+    /// Begins a rereading of the records below `endOffset`, and of settled records above it. If there are none, the
+    /// rereading is complete at once. No offset below `endOffset` may be committed, because the group's position would
+    /// move back. So a higher end of the previous rereading stays.
     ///
     /// - Parameter hasSettledRecordsAboveEnd: whether records above `endOffset` were settled.
     mutating func beginRereading(
@@ -269,9 +269,8 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or a previous owner.
     ///
-    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. If there was a rereading
-    ///   with an `endOffset` above 0, this `endOffset` is used instead: all records below `endOffset` were settled
-    ///   before.
+    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. Has no effect if that
+    ///   rereading has an `endOffset` above 0: all records below `endOffset` were settled before.
     func computeSettledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset, settledLogEndOffset)
@@ -287,9 +286,9 @@ extension AssignmentTable.Entry {
         settledLogEndOffset = max(settledLogEndOffset, logEndReachedAtOffset)
     }
 
-    /// Returns an offset above all records that may have written to Redis, and whose writes Redis may have lost.
-    /// ``computeSettledEndOffset(startOffset:)`` may be too low: this lane or a previous owner may also have settled
-    /// single records above it.
+    /// Returns an offset above all records that may have written to Redis. It may be above
+    /// ``computeSettledEndOffset(startOffset:)``: dealt records may have written already, and this lane or a previous
+    /// owner may have settled single records.
     ///
     /// - Parameters:
     ///   - startOffset: where this assignment, or its last rereading, began to read.
@@ -311,7 +310,7 @@ extension AssignmentTable.Entry {
     fileprivate mutating func completeRereadingIfReached(_ progress: PartitionProgress?) {
         guard let rereading, !rereading.isComplete else { return }
         // Reading may reach the log's end without a settled record at the rereading's end: the last offsets may belong
-        // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete when all
+        // to deleted records or transaction markers, which no reader gets. Then the rereading is complete when all
         // dealt records are settled.
         let areDealtRecordsSettled = reportedSettledEndOffset >= nextOffset
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && areDealtRecordsSettled

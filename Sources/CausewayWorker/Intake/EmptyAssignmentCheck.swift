@@ -1,8 +1,7 @@
 /// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
 ///
 /// If the brokers say that the topic has partitions, other workers own them, and this worker counts as a member of the
-/// consumer group. (A member id is no proof of membership: a broker sends this id in its response to the first join
-/// request, before any assignment. KIP-394)
+/// consumer group. (Its member id does not prove this: a broker sends the id before any assignment. KIP-394)
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no records.

@@ -6,11 +6,11 @@ import Reactor
 /// Reads partitions of the deferred topic when their records are due. Reads a partition again if its lane had no room
 /// for a record.
 extension Intake {
-    /// Returns the record if it is due. Otherwise pauses its partition and returns nil. When the record is due, the
-    /// partition is read again from this record.
+    /// Returns the record if it is due. Otherwise pauses its partition and returns nil. The partition is read again
+    /// from this record when the record is due.
     ///
-    /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, all records
-    /// of this lane that were deferred before are due at once.
+    /// A record of any other topic than the deferred topic is always due. When one of a lane's APNs pools works again,
+    /// all records of this lane that were deferred before are due at once.
     func takeIfDue(orPausePartitionOf message: consuming Message) -> Message? {
         let partition = TopicPartition(topic: message.topic, partition: message.partition)
         guard partition.topic.index == Self.deferredTopicIndex, let lane = assignments[partition]?.lane else {
@@ -35,9 +35,9 @@ extension Intake {
         return nil
     }
 
-    /// Pauses and rewinds a partition whose lane had no room for a record. After the pause that the lane requests, the
-    /// partition is read again from the offset that the lane names. Does nothing if the assignment that the report
-    /// names has ended.
+    /// Pauses a partition whose lane had no room for a record. After the pause that the lane requests, the partition is
+    /// read again from the offset that the lane names. Does nothing if the report belongs to an assignment that has
+    /// ended.
     func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: PartitionReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)

@@ -8,10 +8,10 @@ extension Intake {
     /// knows how far it is behind, and whether it must read ahead (R21).
     static let logEndReportIntervalMilliseconds: Int64 = 100
 
-    /// Reports the ends of the logs of the commands topic to the lanes, if a report is due. Of a partition of the
-    /// deferred topic, reports only the first known end: the lane needs to know what previous owners deferred
-    /// (`Delivery.noteDeferredLogEnd`). librdkafka received these ends with its last fetches, so this makes no request
-    /// to a broker.
+    /// Reports the ends of the logs to the lanes, if a report is due: of the commands topic each time, and of the
+    /// deferred topic only the first known end. From that end, the lane knows what previous owners deferred
+    /// (`Delivery.noteDeferredLogEnd`). Makes no request to a broker: librdkafka received the ends with its last
+    /// fetches.
     func reportLogEnds() {
         guard loop.nowMilliseconds >= logEndReportDueMilliseconds else { return }
         logEndReportDueMilliseconds = loop.nowMilliseconds + Self.logEndReportIntervalMilliseconds
@@ -37,8 +37,8 @@ extension Intake {
         if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
     }
 
-    /// Makes the next commit include a partition's log end, if all records below it are settled. Does nothing if the
-    /// lane has reported, or the group has committed, this offset or a higher one.
+    /// Stores a partition's log end for the next commit, if all records below it are settled. Does nothing if the lane
+    /// has reported, or the group has committed, this offset or a higher one.
     func storeSettledLogEnd(of partition: TopicPartition) {
         guard let offset = assignments[partition]?.settledLogEndOffset,
             offset > findKnownProgress(of: partition)?.committableOffset ?? 0

@@ -84,7 +84,7 @@ extension Intake {
         metrics.set(.deferredOldest, to: ageMilliseconds ?? 0)
     }
 
-    /// Returns how many records the first unsettled one is behind the end of the partition's log; -1: not known.
+    /// Returns the partition's lag, as ``PartitionLag`` counts it; -1: not known.
     private func computeLagRecordCount(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due; `deferredWaiting` counts them.
         if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
@@ -94,8 +94,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The brokers' answer about a partition that is not fetched may show new records: the log end that they name is
-        // then above `logEndReachedAtOffset`, and reading is no longer at the log's end.
+        // The brokers may have named a higher log end of a partition that is not fetched. Then the log has new records,
+        // and reading is no longer at its end.
         let unfetchedLogEndOffset = unfetchedPartitions.logEndOffsets[partition] ?? -1
         let logEndReading = assignment.flatMap { entry -> PartitionLag.LogEndReading? in
             guard entry.logEndReachedAtOffset >= max(0, unfetchedLogEndOffset) else { return nil }

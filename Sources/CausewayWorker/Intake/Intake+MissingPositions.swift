@@ -4,9 +4,11 @@ import Observability
 import Reactor
 
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
-/// for their committed offsets. A partition without a committed offset is then read from its beginning. If a partition
-/// has a committed offset, this offset is no longer in the log. The partition moves to ``UnfetchedPartitions``, and
-/// stays stopped until an operator acts.
+/// for their committed offsets:
+///
+/// - A partition without a committed offset is then read from its beginning.
+/// - In any other partition, the committed offset is no longer in the log. The partition moves to
+///   ``UnfetchedPartitions``, and stays stopped until an operator acts.
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka thread for
     /// seconds.
@@ -29,8 +31,8 @@ struct PartitionsWithoutPosition {
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }
 
-    /// Delays the next request, which is for all partitions. A broker that does not respond now would probably not
-    /// respond to a request for another partition either.
+    /// Delays the next request for all partitions: a broker that does not respond now would probably not respond to a
+    /// request for another partition either.
     mutating func postponeRequest(nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
     }

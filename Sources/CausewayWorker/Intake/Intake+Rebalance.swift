@@ -44,9 +44,9 @@ extension Intake {
         noteConsumerGroupState(.joining)
     }
 
-    /// Discards the records of ended assignments that wait for room in a lane's inbox. The lane would only discard
-    /// them, but a full lane takes no records. Meanwhile each such record keeps the memory of its fetched batch, and
-    /// too many of them would end the polling (`mayPoll`).
+    /// Discards the records of ended assignments that wait for room in a lane's inbox. A full lane takes no records, so
+    /// it would discard them late. Until then each of them keeps the memory of its fetched batch, and too many of them
+    /// would end the polling (`mayPoll`).
     private func discardRecordsOfEndedAssignments() {
         for lane in laneOverflows.indices {
             laneOverflows[lane]

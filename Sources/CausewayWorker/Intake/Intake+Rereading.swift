@@ -9,9 +9,9 @@ struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
     /// connection to Redis may return seconds after the connection of `StoreWatch`, which found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
-    /// The time between two attempts to begin rereadings, or to seek to their starting offsets. The next attempt to
-    /// begin them comes after `brokerRequestIntervalMilliseconds` instead if no broker has responded, or if a request
-    /// waits for an operator.
+    /// The time between two attempts to begin rereadings, or to seek to their starting offsets. If no broker has
+    /// responded, or if a request waits for an operator, the next attempt to begin comes after
+    /// `brokerRequestIntervalMilliseconds`.
     static let retryIntervalMilliseconds: Int64 = 1_000
     /// The time between two requests to the brokers for committed offsets and the number of partitions.
     /// `brokerRequestTimeoutMilliseconds` limits how long the Kafka thread waits for each request.
@@ -29,18 +29,20 @@ struct RereadingState {
         var drainEndMilliseconds: Int64
     }
 
-    /// For each partition, the progress that was last stored for a commit: which records are settled. When a rereading
-    /// begins, the lane gets this progress back.
+    /// For each partition: the progress (which records are settled) that was last stored for a commit. The lane gets it
+    /// back when a rereading begins.
     var storedProgress: [TopicPartition: PartitionProgress] = [:]
     /// The starting offsets of partitions whose assignment did not name one, usually because the group coordinator had
-    /// not responded. The Kafka thread fetches their committed offsets later; 0: nothing is committed.
+    /// not responded. They are the committed offsets, fetched later; 0: nothing is committed.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
-    /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
+    /// The partitions that perhaps have no marks in Redis yet (R24). Each of their commits has a note about this
+    /// (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
-    /// The settled offsets that are wrong, because they are above the ends of their partitions' logs. Such a partition
-    /// is not read again as long as its settled offset stays the same (``RereadingStart``).
+    /// For each partition: a settled offset that is wrong, because it is above the end of the log. The partition is not
+    /// read again as long as its settled offset stays the same (``RereadingStart``).
     fileprivate(set) var settledOffsetsAboveLogEnd: [TopicPartition: Int64] = [:]
-    /// For each partition whose settled offset is above its log's end: when an attempt first found this, monotonic.
+    /// For each partition whose settled offset is above its log's end: when this was first found, monotonic
+    /// milliseconds.
     var firstFoundAboveLogEndAtMilliseconds: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
@@ -53,8 +55,9 @@ struct RereadingState {
     fileprivate var brokerRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    /// Makes the Kafka thread publish the partitions' states in its next iteration, not only at the end of the usual
-    /// interval. `StoreWatch` must write the marks of a new partition before many of its records are settled.
+    /// Makes the Kafka thread publish the partitions' states in its next iteration, without waiting for the end of
+    /// ``publicationIntervalMilliseconds``. `StoreWatch` must write the marks of a new partition before many of its
+    /// records are settled.
     mutating func requestPublicationSoon() { publicationDueMilliseconds = 0 }
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
@@ -81,12 +84,12 @@ extension RereadingRequest {
 /// wrote.
 ///
 /// First the lane settles the records in flight (for at most `drainMillisecondsMax`), so that nothing is sent twice.
-/// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
-/// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
-/// incomplete marks and reads the partition again.
+/// Then the partition is assigned to its lane again, as after a rebalance; other partitions continue. If the partition
+/// gets another owner before the rereading is complete, the new owner finds incomplete marks and reads the partition
+/// again.
 ///
-/// The lane treats the reread records as a backlog, even if they are few: if it has room, it reads ahead and keeps only
-/// the newest states. New records wait behind them.
+/// The lane treats the reread records as a backlog: if it has room, it reads ahead and keeps only the newest states.
+/// New records wait behind them.
 extension Intake {
     /// Continues all rereadings, and publishes the state of the partitions for `StoreWatch`. The Kafka thread calls
     /// this in each iteration.
@@ -136,13 +139,10 @@ extension Intake {
     /// read again there. Known issue (K12): if Redis loses only what a deferred command wrote after its return, no mark
     /// shows this loss, and the command is not read again.
     ///
-    /// A command that is read again may also have a deferred record:
-    ///
-    /// - If this lane has deferred the command, the lane waits for the deferred record, and sends the command with its
-    ///   alert.
-    /// - If another worker has deferred the command, this lane does not know about the deferred record, and sends the
-    ///   state at once, without the alert (R25). Known issue (K26): the deferred record is then a duplicate, so the
-    ///   alert never rings.
+    /// A command that is read again may also have a deferred record. If this lane has deferred it, the lane waits for
+    /// this record, and sends the command with its alert. Otherwise the lane does not know about the record, and sends
+    /// the state at once, without the alert (R25). Known issue (K26): the record is then a duplicate, so the alert
+    /// never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -223,10 +223,11 @@ extension Intake {
     // MARK: - Reading again
 
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
-    /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error of a partition, its
-    /// request waits for the next attempt; if no broker responds, all requests wait. A request also waits if the
-    /// settled offset is not in the log. The partition's marks stay incomplete meanwhile, so the next owner would
-    /// request the rereading again.
+    /// again, its lane first drains it. Otherwise its rereading is complete at once.
+    ///
+    /// A request waits for the next attempt after an error about its partition, or while its settled offset is above
+    /// the log's end and perhaps wrong. All requests wait if no broker responds. Meanwhile the marks stay incomplete,
+    /// so a next owner would request the rereading again.
     private func beginRereadings() {
         var retryIntervalMilliseconds = RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -280,13 +281,14 @@ extension Intake {
             loop.refreshClock()
             retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
         }
-        // Count the interval from the responses: the thread may have waited for the brokers longer than the interval.
+        // Count the time until the next attempt from the responses: the thread may have waited longer than this for the
+        // brokers.
         rereading.rereadingAttemptDueMilliseconds = loop.nowMilliseconds + retryIntervalMilliseconds
         publishStatus()
     }
 
-    /// Reports why a partition's rereading cannot begin yet. If only an operator can end the wait, notes the settled
-    /// offset for `judgeSettledOffset`, and reports the failure once for this offset, not at each attempt.
+    /// Reports why a partition's rereading cannot begin yet. If its settled offset is wrong, only an operator can end
+    /// the wait. Then notes this offset for `judgeSettledOffset`, and reports the failure once, not at each attempt.
     private func reportStartFailure(
         _ error: KafkaError,
         of partition: TopicPartition,
@@ -302,7 +304,7 @@ extension Intake {
         reportError(reportedError)
     }
 
-    /// Waits until each partition that must be read again is drained or its drain time is over. Then seeks these
+    /// Does nothing until each partition that must be read again is drained or its drain time is over. Then seeks these
     /// partitions to their starting offsets, and assigns them to their lanes again. After a failed seek, the remaining
     /// partitions wait for the next attempt.
     ///

@@ -42,17 +42,16 @@ extension Intake {
         }
     }
 
-    /// Returns what the worker knows about the partition's settled offset if this offset is above the log's end, or was
-    /// above it when the partition stopped; nil for any other settled offset. Notes when the worker first found the
-    /// offset there.
+    /// Returns what the worker knows about a settled offset that is above the log's end, or was above it when the
+    /// partition stopped; nil for any other settled offset. Notes when the worker first found the offset there.
     private func judgeSettledOffset(
         of partition: TopicPartition,
         logOffsets: Range<Int64>,
         settledEndOffset: Int64
     ) -> RereadingStart.SettledOffsetAboveLogEnd? {
-        // A partition stops when its position is not in the log. If its settled offset is not before the log's first
-        // record, the offset was above the log's end. The offset may be within the log now: the log may have grown
-        // since, or records in flight may have settled.
+        // A stopped partition's position is not in the log. If its settled offset is not before the log's first record,
+        // this offset was above the log's end. It may be within the log now: the log may have grown, or records in
+        // flight may have settled.
         let isStopped =
             unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(partition)
             && settledEndOffset >= logOffsets.lowerBound
@@ -75,7 +74,7 @@ extension Intake {
             settledEndOffset: settledEndOffset,
             foundForMilliseconds: firstFoundAtMilliseconds.map { loop.nowMilliseconds - $0 }
         )
-        // After the decision that the settled offset is right, a later finding waits again.
+        // Forget the time when the settled offset is found to be right, so that a later finding waits again.
         rereading.firstFoundAboveLogEndAtMilliseconds[partition] =
             finding == .isRight ? nil : firstFoundAtMilliseconds ?? loop.nowMilliseconds
         return finding

@@ -36,7 +36,7 @@ extension Intake {
     }
 
     /// Forgets the unmarked partitions that `StoreWatch` has marked meanwhile. Commits their offsets again, without the
-    /// note.
+    /// note that they are unmarked.
     func noteWrittenMarks() {
         guard !rereading.unmarkedPartitions.isEmpty else { return }
         let markedAssignmentNumbers = setup.storeWatchMailbox.markedAssignmentNumbers

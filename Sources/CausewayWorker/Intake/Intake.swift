@@ -24,8 +24,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// librdkafka. Waking the threads costs the same for one record as for a hundred, so fewer iterations with more
     /// records cost less. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
     static let iterationIntervalMicrosecondsMin: Int64 = 10_000
-    /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If a
-    /// signal is missed, the next such poll finds the records.
+    /// The thread polls at least this often, even without a signal. librdkafka signals only the first record in an
+    /// empty queue, so after a missed signal there may be no other.
     static let pollIntervalMilliseconds: Int64 = 100
 
     enum Phase {
@@ -204,9 +204,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
-    /// Whether the thread may poll records. False while records wait for a lane, because most waits are short. After a
-    /// long wait, the lane is paused, and the thread polls again, for the group and the other lanes. False also while
-    /// ``LaneOverflow/entriesMax`` records wait for a paused lane.
+    /// Whether the thread may poll records. False while records wait for a lane that is not paused: most waits are
+    /// short. After a long wait, the lane is paused, and the thread polls again, unless ``LaneOverflow/entriesMax``
+    /// records wait for this lane.
     var mayPoll: Bool {
         laneOverflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -264,7 +264,6 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         return true
     }
 
-    /// Returns the lane's bit in `lanesToWake`.
     @inline(__always) private func makeWakeBit(of lane: Int) -> UInt64 { 1 << UInt64(lane & 63) }
 
     @inline(__always) func noteLaneToWake(_ lane: Int) { lanesToWake |= makeWakeBit(of: lane) }
@@ -281,7 +280,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     func isPaused(lane: Int) -> Bool { laneOverflows[lane].isPaused }
 
     /// Moves waiting records to the inboxes that have room again. Pauses the partitions of a lane whose records have
-    /// waited too long, and resumes these partitions when the lane has enough room again.
+    /// waited for ``LaneOverflow/pauseAfterMilliseconds``, and resumes them when no record waits and the inbox is half
+    /// empty.
     private func moveOverflowsToInboxes() {
         for lane in laneOverflows.indices {
             let inbox = setup.mailboxes[lane].inbox

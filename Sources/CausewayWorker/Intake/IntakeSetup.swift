@@ -6,8 +6,8 @@ import Reactor
 /// The values from which the Kafka thread is built. They never change.
 struct IntakeSetup: Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// The names of the topics that the Kafka thread reads: of commands, registrations, deferred commands and fan-out
-    /// records. The place of a topic is its index in ``Intake``, such as ``Intake/commandsTopicIndex``.
+    /// The names of the topics that the Kafka thread reads, each at its index in ``Intake``: those of commands,
+    /// registrations, deferred commands and fan-out records.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]
@@ -17,7 +17,7 @@ struct IntakeSetup: Sendable {
     /// inbox.
     var inboxBytesMax: Int
     var storeWatchMailbox: StoreWatchMailbox
-    /// The maximum age of a command that is read again after Redis has lost what it wrote.
+    /// After Redis has lost data, only commands of at most this age are read again.
     var rereadCommandAgeMillisecondsMax: Int64
     var metricRegistry: MetricRegistry
     var logger: Logger

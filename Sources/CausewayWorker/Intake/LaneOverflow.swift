@@ -8,8 +8,8 @@
 ///
 /// A record leaves when the inbox has room for it, or when its partition's assignment ends.
 struct LaneOverflow {
-    /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
-    /// fetched records, which must be fetched again, so a short wait is better.
+    /// How long a record may wait for room in the inbox before the lane's partitions are paused. Not every short wait
+    /// may cause a pause, because a pause discards fetched records, which must be fetched again.
     static let pauseAfterMilliseconds: Int64 = 1_000
     /// If this many records wait for a paused lane, the Kafka thread stops polling. A lane rarely reaches this number,
     /// because librdkafka returns no records of a paused partition.

@@ -10,9 +10,9 @@ enum PartitionLag {
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - logStartOffset: the oldest offset in the log; nil if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; nil if it is not known.
-    ///   - logEndReading: where reading has reached the log's end. Nil if reading has not reached the end, or if
-    ///     another record has been dealt since. A value that is not nil replaces `startPosition`, `logStartOffset` and
-    ///     `logEndOffset`, because the brokers' log end counts the transaction markers after the last record.
+    ///   - logEndReading: where reading has reached the log's end. Nil if it has not, or if another record has been
+    ///     dealt since. Replaces the three values above, because the brokers' log end also counts the transaction
+    ///     markers after the last record.
     static func countRecords(
         firstUnsettledOffset: Int64?,
         startPosition: SeekPosition?,
@@ -46,7 +46,7 @@ enum PartitionLag {
 
     /// How far a partition was read when reading reached the end of its log.
     struct LogEndReading {
-        /// One above the last record that was dealt; nil: no record yet.
+        /// One above the offset of the last dealt record; nil: no record yet.
         var dealtEndOffset: Int64?
         /// The offset at which reading has reached the log's end (`AssignmentTable.Entry.logEndReachedAtOffset`).
         var reachedAtOffset: Int64

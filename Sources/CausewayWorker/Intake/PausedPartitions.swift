@@ -9,8 +9,8 @@ import Kafka
 /// operator shortens the delay, for example from 60 s to 10 s, a record may wait behind an older one that is due later.
 /// So the record is late, but by less than 60 s.
 ///
-/// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is kept, so
-/// later changes of the wall clock have no effect.
+/// Times are monotonic, although a record's header names its due time by the wall clock. So later changes of the wall
+/// clock have no effect.
 struct PausedPartitions {
     /// A pause usually ends at a whole multiple of this time. A pause discards fetched records, so one resume should
     /// find all records that become due within one second.
@@ -24,15 +24,15 @@ struct PausedPartitions {
     /// A record of the deferred topic that is not due.
     struct DeferredRecord: Equatable {
         var offset: Int64
-        /// When a lane first received the command, UNIX milliseconds.
+        /// When a lane first received the command, UNIX milliseconds; the record's timestamp if its headers do not name
+        /// this time.
         var receivedAtWallMilliseconds: Int64
     }
 
     /// The commands that wait in the paused partitions of the deferred topic.
     struct DeferredBacklog: Equatable {
         var commandCount: Int64 = 0
-        /// When the oldest of the partitions' first waiting commands was received, UNIX milliseconds; nil: no command
-        /// waits.
+        /// The earliest `receivedAtWallMilliseconds` of the paused partitions' first records; nil: no command waits.
         var receivedAtWallMilliseconds: Int64?
     }
 
@@ -56,7 +56,7 @@ struct PausedPartitions {
         var backlog = DeferredBacklog()
         for (partition, pause) in pauses {
             guard let record = pause.firstRecord else { continue }
-            // The log's end may be older than the record. Even then, the record itself waits.
+            // The known end of the log may be older than the record. Even then, the record itself waits.
             backlog.commandCount += max(1, (logEndOffset(partition) ?? 0) - record.offset)
             backlog.receivedAtWallMilliseconds = min(
                 backlog.receivedAtWallMilliseconds ?? .max,

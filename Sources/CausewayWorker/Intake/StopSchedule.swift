@@ -4,8 +4,8 @@
 /// Kafka, Redis or APNs does not respond. Kubernetes kills a worker that takes longer, and a killed worker does not
 /// leave its consumer group.
 struct StopSchedule: Equatable {
-    /// The last part of the drain time, which is reserved for leaving the group and closing the consumer and the
-    /// producer. If the drain time is below 20 s, its last quarter is reserved instead.
+    /// The last part of the drain time is reserved for leaving the group and closing the consumer and the producer:
+    /// this many milliseconds or, if the drain time is below 20 s, a quarter of it.
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step, even if the earlier steps have used up the schedule. After a second signal,
     /// each step that has not begun gets exactly this time. A step that has begun is not shortened.
@@ -29,7 +29,8 @@ struct StopSchedule: Equatable {
             producerEndMilliseconds - min(2 * Self.closingStepMillisecondsMin, closingMilliseconds / 2)
     }
 
-    /// Returns how long a closing step that begins now may take.
+    /// Returns how long a closing step that begins now may take: at least ``closingStepMillisecondsMin``, and exactly
+    /// this time after a second signal.
     static func computeRemainingMilliseconds(
         until endMilliseconds: Int64,
         nowMilliseconds: Int64,

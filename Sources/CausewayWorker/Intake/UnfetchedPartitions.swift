@@ -1,7 +1,7 @@
 import Kafka
 
-/// The log ends of partitions from which nothing is fetched. The Kafka thread asks the brokers for these ends, because
-/// librdkafka learns a log's end only from a fetch.
+/// Partitions from which nothing is fetched, and the ends of their logs. The Kafka thread asks the brokers for these
+/// ends, because librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
     static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no records.

@@ -61,8 +61,8 @@ extension Lane {
         }
     }
 
-    /// Returns how many milliseconds ago the wall clock showed this time; 0 if the time is nil. The time may come from
-    /// the clock of another machine, so a time in the future gives 0 too.
+    /// Returns how long ago this wall time was; 0 if it is nil, or in the future: it may come from the clock of another
+    /// machine.
     private func computeAgeMilliseconds(_ wallMilliseconds: Int64?) -> Int64 {
         wallMilliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }

@@ -22,7 +22,7 @@ extension Lane {
     }
 
     /// Returns the trace for the record's headers; nil if the record has no trace. For the result of a range, also
-    /// returns the trace to export; nil if it is not exported.
+    /// returns the trace to export; nil if none is exported.
     func makeTraces(
         of outgoingRecord: OutgoingAudienceRecord,
         _ record: ComposedRecord
@@ -31,8 +31,8 @@ extension Lane {
         if let instruction = record.fanoutInstruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // A result about a range names the range's span. A broadcast has no span. So if a broadcast of a command ended
-        // last, the command's result names the command's own span.
+        // A result about a range names the range's span. A broadcast has no span. So if a broadcast ends last, the
+        // command's result names the command's own span.
         guard outgoingRecord.kind != .commandResultAfterBroadcast,
             let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
@@ -43,8 +43,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // Export a range's span only once, with the range's own result. If this range ended after all other ranges and
-        // broadcasts of its command, the command's result names this span too.
+        // Export a range's span only with the range's own result. If this range ended last, the command's result names
+        // the span too.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

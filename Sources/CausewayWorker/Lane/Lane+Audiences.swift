@@ -49,13 +49,11 @@ extension Lane {
     }
 
     /// Tells the core for audiences that Redis may have lost its data, because a connection was lost or is new. The
-    /// core then assumes that members may be missing, even if Redis replies again, until `StoreWatch` says that
-    /// audiences may continue.
+    /// core then assumes that members may be missing, until `StoreWatch` says that audiences may continue.
     func noteAudienceStoreMayHaveLostData() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
     /// Notes that a server of Redis is connected. In a cluster, this counts as a possible loss of data until the marks
-    /// (R24) are read again: the server may have restarted without its data, and the last reading of the marks may have
-    /// left out this server.
+    /// (R24) are read again: the server may have restarted without its data, and the last reading may have left it out.
     func noteAudienceStoreReady() {
         if audienceStore.hasSeveralServers { noteAudienceStoreMayHaveLostData() }
         requestCallAtIterationEnd()
@@ -71,7 +69,7 @@ extension Lane {
             )
             delivery.removeNextMembershipChange()
         }
-        while let member = audiences.takeMemberToSettle() { delivery.audiencesNotified(member, now: now) }
+        while let member = audiences.takeMemberToSettle() { delivery.handleNotifiedAudiences(member, now: now) }
     }
 
     /// Drops the commands to audiences that still wait for their admission, if their partition is being revoked. The
@@ -95,7 +93,7 @@ extension IncomingCommand {
             priority: view.priority,
             policyIndex: UInt8(view.policyIndex),
             policyName: view.policyName,
-            ownExpirationSeconds: view.ownExpirationSeconds,
+            ownExpirationSeconds: view.expirationSeconds,
             staleDateSeconds: view.staleDateSeconds,
             identifier: view.commandIdentifier,
             body: view.body,
@@ -169,7 +167,7 @@ extension Lane {
     }
 
     func passAudienceStoreReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        audiences.storeReplied(tag: tag, reply, now: now)
+        audiences.handleStoreReply(tag: tag, reply, now: now)
         requestCallAtIterationEnd()
     }
 
@@ -181,7 +179,7 @@ extension Lane {
         } else if error.needsOperatorAction {
             writeLog(.redisError, ["script": "audience", "reason": "\(error)"])
         }
-        audiences.storeFailed(tag: tag, failure, now: now)
+        audiences.handleStoreFailure(tag: tag, failure, now: now)
         requestCallAtIterationEnd()
     }
 }
@@ -201,7 +199,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.removeNextOutgoingRecord(outgoingRecord)
-                audiences.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
+                audiences.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

@@ -21,9 +21,9 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait (R4). Further ones are discarded. The core can do without each
-    /// response: when its time to wait is over, it goes on without the channel, or requests the response again
-    /// (`Audiences.channelWaitTimedOut`; for the broadcasts of a lost channel, `Audiences+LostChannels`).
+    /// The maximum number of responses that wait (R4). Further ones are discarded. A core that waits too long for a
+    /// response goes on without the channel, or requests the response again (`Audiences.handleChannelWaitTimeout`; for
+    /// the broadcasts of a lost channel, `Audiences+LostChannels`).
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])
@@ -55,11 +55,15 @@ extension Lane {
             let (appIndex, audience) = (response.appIndex, response.audienceDigest)
             switch response.content {
             case .channel(let channel):
-                audiences.channelProvided(appIndex: appIndex, audience: audience, channel, now: now)
+                audiences.handleProvidedChannel(appIndex: appIndex, audience: audience, channel, now: now)
             case .endNoted:
-                audiences.audienceEndNoted(appIndex: appIndex, audience: audience, environment: response.environment)
+                audiences.handleNotedAudienceEnd(
+                    appIndex: appIndex,
+                    audience: audience,
+                    environment: response.environment
+                )
             case .lookedUp(let isFound):
-                audiences.channelLookedUp(
+                audiences.handleChannelLookup(
                     appIndex: appIndex,
                     audience: audience,
                     environment: response.environment,
@@ -67,7 +71,7 @@ extension Lane {
                     now: now
                 )
             case .failed(let isRegistryComplete):
-                audiences.channelRefused(
+                audiences.handleRefusedChannel(
                     appIndex: appIndex,
                     audience: audience,
                     environment: response.environment,

@@ -35,8 +35,8 @@ extension Lane {
         )
     }
 
-    /// If the error shows that the deferred topic has fewer partitions than the commands topic, notes this: from then
-    /// on, the key of a deferred record chooses its partition.
+    /// Notes an error that shows that the deferred topic has fewer partitions than the commands topic. From then on,
+    /// the key of a deferred record chooses its partition.
     ///
     /// Another lane may then read the deferred command. Redis still decides which state of the activity is the newest.
     /// But this lane may send a newer state before the deferred command's alert has rung.
@@ -45,9 +45,8 @@ extension Lane {
         deferralsKeepPartitionNumber = false
     }
 
-    /// If an APNs pool works again, or perhaps does after it has opened a connection, asks the Kafka thread to read
-    /// this lane's deferred records at once, even those that are not due. The core decides when to ask
-    /// (`PoolRecoveryReports`).
+    /// Asks the Kafka thread to read this lane's deferred records at once, even those that are not due, because an APNs
+    /// pool works again, or perhaps does. The core decides when to ask (`PoolRecoveryReports`).
     func reportPoolRecovery() {
         guard delivery.takeDuePoolRecoveryReport(now: now) else { return }
         mailbox.notePoolRecovery(atWallMilliseconds: now.wallMilliseconds)

@@ -162,15 +162,15 @@ extension Lane {
             takenCount += 1
             if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
                 if report.errorCode == 0 { countAcknowledged(audienceRecord) }
-                audiences.deliveryReportReceived(
+                audiences.handleDeliveryReport(
                     audienceRecord,
                     Self.makeKafkaReport(of: report.errorCode),
                     now: now
                 )
                 continue
             }
-            // Prefetch the source record of a later report. The core last used this record a while ago, so the record
-            // has left the processor's cache.
+            // Prefetch the core's record that a later report is about. The core last used it a while ago, so it has
+            // left the processor's cache.
             if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
                 let laterRecord = OutgoingRecord(tag: laterReport.tag)
             {
@@ -179,7 +179,7 @@ extension Lane {
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: report.errorCode), now: now)
+            delivery.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
     }

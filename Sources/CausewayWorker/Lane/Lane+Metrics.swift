@@ -194,8 +194,8 @@ extension Lane {
         }
     }
 
-    /// Counts the superseded commands that get no result: each counts when a newer state replaces it. A command with a
-    /// result counts when Kafka acknowledges the result.
+    /// Counts the superseded commands that got no result and that are new since the last call. (A command with a result
+    /// counts when Kafka acknowledges the result.)
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
         let unpublishedCount = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
         publishedSupersededCounts[appIndex] = counters.supersededWithoutResultCount

@@ -34,15 +34,15 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Asks the Kafka thread to rewind each partition of the fan-out topic for which the core for audiences requests
-    /// this. Records that were dealt before the request carry an older `rewindRequestCount`, so the lane discards them.
+    /// Asks the Kafka thread to rewind the partitions of the fan-out topic for which the core for audiences requests
+    /// this. The lane then discards the records that were dealt before, because their `rewindRequestCount` is older.
     func requestRewinds() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
             guard let rewindRequest = audiences.rewindRequest(entry.indexInCore, now: now) else { continue }
             guard pushRewindRequest(rewindRequest, entryIndex) else { break }
-            audiences.rewindBegan(entry.indexInCore, from: rewindRequest.offset, now: now)
+            audiences.handleRewind(entry.indexInCore, from: rewindRequest.offset, now: now)
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }

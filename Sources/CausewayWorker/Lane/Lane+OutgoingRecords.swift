@@ -23,7 +23,7 @@ extension Lane {
             case .queued:
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 if outgoingRecord.kind == .traceOnly {
-                    delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
+                    delivery.handleDeliveryReport(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
                 // The lane tries again in its next iteration. Usually a delivery report causes this iteration, and
@@ -32,17 +32,17 @@ extension Lane {
             case .failed(let error):
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
-                // If a deferral has failed, the core may have put the command back into its activity's waiting list.
-                // The core begins such a command at the end of an iteration.
+                delivery.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
+                // A failed deferral may have put its command back among the waiting commands of its activity. The core
+                // begins these at the end of an iteration.
                 requestCallAtIterationEnd()
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }
     }
 
-    /// Exports the trace of a record that gets no result. For a record with a result, `produceResult` exports the
-    /// trace. Always returns `.queued`, because nothing is written to Kafka.
+    /// Exports the trace of a record that gets no result. (`produceResult` exports those of records with a result.)
+    /// Always returns `.queued`, because nothing is written to Kafka.
     private func exportTrace(of record: RecordIndex) -> QueueingResult {
         let view = delivery.view(record)
         if let trace = RecordTrace(view.trace),

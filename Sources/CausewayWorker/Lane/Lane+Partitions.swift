@@ -169,11 +169,10 @@ extension Lane {
     }
 
     /// Whether a full ledger will probably stay full for long: its oldest record has been unsettled for at least
-    /// `LanePartitions.ledgerWaitMillisecondsMax`, or it is unknown for how long. If this is false, the next record
-    /// waits in the lane.
+    /// `LanePartitions.ledgerWaitMillisecondsMax`, or it is unknown for how long. If not, the next record waits in the
+    /// lane, because a rewind would take seconds.
     ///
-    /// In a compacted topic, a few records may fill a ledger for milliseconds, because a ledger counts offsets. A
-    /// rewind would take seconds.
+    /// In a compacted topic, a few records may fill a ledger for milliseconds, because a ledger counts offsets.
     func isBlockedByOldRecord(_ entry: LanePartitions.Entry) -> Bool {
         guard let sinceMilliseconds = oldestUnsettledSinceMilliseconds(of: entry) else { return true }
         return loop.nowMilliseconds - sinceMilliseconds >= partitions.ledgerWaitMillisecondsMax

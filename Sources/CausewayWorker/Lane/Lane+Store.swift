@@ -35,9 +35,9 @@ extension Lane {
 
     func passActivityStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         if Audiences.isOwnActivityStoreCall(tag: tag) {
-            audiences.activityStoreReplied(tag: tag, now: now)
+            audiences.handleActivityStoreReply(tag: tag, now: now)
         } else {
-            delivery.storeReplied(tag: tag, reply, now: now)
+            delivery.handleStoreReply(tag: tag, reply, now: now)
         }
         requestCallAtIterationEnd()
     }
@@ -48,11 +48,11 @@ extension Lane {
         // counts the failure once.
         if error.code != .replicasMissing { logAndCount(error, failure, of: script) }
         if Audiences.isOwnActivityStoreCall(tag: tag) {
-            audiences.activityStoreFailed(tag: tag, failure, now: now)
+            audiences.handleActivityStoreFailure(tag: tag, failure, now: now)
         } else if failure == .refused {
             reportRefusal(tag, reason: error.reason)
         } else {
-            delivery.storeFailed(tag: tag, failure, now: now)
+            delivery.handleStoreFailure(tag: tag, failure, now: now)
         }
         requestCallAtIterationEnd()
     }
@@ -68,7 +68,9 @@ extension Lane {
 
     private func reportRefusal(_ tag: UInt64, reason: String) {
         var reason = "Redis: " + reason
-        reason.withUTF8 { delivery.storeFailed(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now) }
+        reason.withUTF8 {
+            delivery.handleStoreFailure(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now)
+        }
     }
 
     func noteRedisReady() {

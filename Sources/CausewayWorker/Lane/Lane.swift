@@ -65,7 +65,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         configuration: setup.redisConfiguration,
         handler: storeHandler
     )
-    /// What happened to the activity store's connection, so that the metrics count only reconnections.
+    /// Whether the activity store has lost a connection before, so that the metrics count only reconnections.
     var redisConnectionHistory = RedisConnectionHistory()
     /// The pools, one for each app and environment, and perhaps a second one for broadcasts. A pool's position in this
     /// array is its number in the metrics.
@@ -79,8 +79,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
-    /// Whether a deferred record goes to the partition with the same number as its original record's partition. Becomes
-    /// false when the lane finds that the deferred topic has fewer partitions than the commands topic.
+    /// Whether a deferred record is written to the partition with its original record's partition number. False after
+    /// the lane has found that the deferred topic has fewer partitions than the commands topic.
     var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces
@@ -90,7 +90,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     let tracer: LaneTracer
     /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
-    /// For each app: how many superseded commands without a result have been added to the metrics.
+    /// For each app: how many superseded commands without a result the metrics already include.
     var publishedSupersededCounts: [UInt64]
     /// The gauges of each app's rounds. The array is kept so that its memory is reused.
     var roundGauges: [RoundGauges]
@@ -120,9 +120,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             samplesPerMillion: setup.traceSamplesPerMillion
         )
         var configuration = setup.deliveryConfiguration
-        // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must differ from
-        // the increment that SplitMix64 itself uses. If both were equal, each lane would get the random numbers of its
-        // neighbour, shifted by one.
+        // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must not be the
+        // increment of SplitMix64: each lane would then get the random numbers of its neighbour, shifted by one.
         configuration.seed = setup.deliveryConfiguration.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.readMoment(of: loop))
         var audiencesConfiguration = setup.audiencesConfiguration
@@ -205,8 +204,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
-    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs,
-    /// if there is one, a command that breaks its app's contract, and a held command that could not be read.
+    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs
+    /// one command that breaks its app's contract, and one held command that could not be read, if there are any.
     ///
     /// Orders come first: an assignment must begin before its first record is taken, and new settings apply to the
     /// records of the same iteration. The lag comes last, because it counts the records that are not taken yet.

@@ -69,17 +69,16 @@ struct LaneOrder: BitwiseCopyable {
     /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`). -1 in all other
     /// orders.
     var logEndOffset: Int64 = -1
-    /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
-    /// what they wrote. For `release`: whether the lane gets the partition again at once, to process these records
-    /// again.
+    /// For `assign`: whether the lane processes settled records again instead of skipping them, because Redis has lost
+    /// what they wrote. For `release`: whether such an `assign` follows at once.
     var rereadsSettledRecords = false
     /// For `release` after a rebalance: the offset below which all records of the partition are settled. It may be
     /// above what the lane knows, because the Kafka thread commits the end of a log itself (R10). 0 in all other
     /// orders.
     var settledEndOffset: Int64 = 0
     /// For `assign`: the offset and metadata that the group has committed; nil: none, or not known. With
-    /// `rereadsSettledRecords`, they say which records were settled before the rereading: all below the offset, and
-    /// those above it that the metadata names. The thread that pops the order takes ownership.
+    /// `rereadsSettledRecords`, they say instead which records were settled before the rereading. The thread that pops
+    /// the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
@@ -88,12 +87,11 @@ struct PartitionReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a
-    /// `rewindRequest`. The thread that pops the report takes ownership.
+    /// The offset and the metadata to commit. Nil before the first record, and in a report with a `rewindRequest`. The
+    /// thread that pops the report takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
     /// Whether no record of the partition is under way: the lane has settled each, or dropped it for the next owner.
     var isDrained: Bool
-    /// The lane's request to rewind the partition; nil if there is none.
     var rewindRequest: PartitionRewind?
 }
 
@@ -131,9 +129,8 @@ final class LaneMailbox: Sendable {
     static let inboxCapacity = 16_384
     /// The maximum number of partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
-    /// The number of orders that may wait for the lane: four for each partition. A rebalance needs no more, even if the
-    /// lane takes no order meanwhile: a partition is revoked, released and assigned again, and its log's end is
-    /// reported once.
+    /// The number of orders that may wait for the lane: four for each partition. A rebalance needs no more: it revokes,
+    /// releases and assigns a partition, and reports the end of its log once.
     static let ordersCapacity = 4 * partitionsMax
     /// The number of reports that may wait for the Kafka thread. If the ring is full, the lane makes the report again
     /// later, so that none is lost.
@@ -177,8 +174,8 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// Notes that one of the lane's pools works again, or perhaps does. The Kafka thread then at once reads the lane's
-    /// records that were deferred before this time. The caller must wake the Kafka thread.
+    /// Notes that one of the lane's pools works again, or perhaps does. The caller must wake the Kafka thread, which
+    /// then reads the lane's records that were deferred before this time.
     func notePoolRecovery(atWallMilliseconds wallMilliseconds: Int64) {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
@@ -213,7 +210,8 @@ final class LaneMailbox: Sendable {
 }
 
 /// A mailbox's rings for records and delivery reports, as unretained references. With retained ones, each of the
-/// hundreds of thousands of entries a second would retain and release a ring. The Kafka thread keeps the mailbox alive.
+/// hundreds of thousands of entries a second would retain and release a ring. The Kafka thread keeps the rings alive
+/// through the mailbox.
 struct LaneRings {
     private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
     private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>

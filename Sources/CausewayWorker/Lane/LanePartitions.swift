@@ -5,7 +5,6 @@ import Delivery
 struct LanePartitions {
     /// What the lane knows about one assigned partition.
     struct Entry {
-        /// The partition's index in its core.
         var indexInCore: UInt32
         var assignmentNumber: UInt32
         var topic: Int32
@@ -18,14 +17,12 @@ struct LanePartitions {
         var logEndOffset: Int64 = -1
         /// One above the offset of the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// Until when the lane assumes that the partition is far behind, while the backlog is unknown. Monotonic
-        /// milliseconds.
+        /// Until this time (monotonic milliseconds), the lane assumes that the partition is far behind if its backlog
+        /// is unknown.
         var behindAssumptionEndMilliseconds: Int64
         /// Whether the Kafka thread has ordered that the lane drains the partition.
         var isBeingRevoked = false
-        /// Whether the lane has reported the partition as drained to the Kafka thread.
         var isReportedDrained = false
-        /// How many rewinds of the partition the lane has requested.
         var rewindRequestCount: UInt16 = 0
 
         /// Whether the record belongs to this assignment, and was dealt after the lane's last request for a rewind.
@@ -45,8 +42,8 @@ struct LanePartitions {
 
     private(set) var entries: [Entry] = []
     var isAnyDeliveryPartitionBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
-    /// The position of each partition in `entries`, ordered by partition, then by topic; -1: the lane does not have the
-    /// partition.
+    /// The position of each partition in `entries`, ordered by partition number, then by topic; -1: not a partition of
+    /// the lane.
     private var entryIndices: [Int] = []
 
     private static func lookupIndex(_ topic: Int32, _ partition: Int32) -> Int {
@@ -59,19 +56,17 @@ struct LanePartitions {
         return entryIndices[index]
     }
 
-    /// How long after a partition's assignment the lane assumes that the partition is far behind, while the log's end
-    /// is not known.
+    /// How long after its assignment a partition counts as far behind while the end of its log is not known.
     static let assumedBehindMilliseconds: Int64 = 2_000
-    /// How long the lane still assumes that the partition is far behind after the first report of its log's end. The
-    /// assumption ends earlier if a record arrives. The time is short: the fetch that brought the log's end also brings
-    /// records, if there are any.
+    /// How long a partition still counts as far behind after the first report of its log's end, unless a record
+    /// arrives. The time is short, because the fetch that brought the log's end also brings records, if there are any.
     static let assumedBehindWithLogEndMilliseconds: Int64 = 300
 
     /// Returns how many records of the partition the lane has not taken yet.
     ///
-    /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch. So
-    /// for a short time this method returns `assumedRecordCount`, and after that 0. If this method returned 0 at once,
-    /// a lane with a small backlog in each of many partitions would begin to send before it knows all these backlogs.
+    /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch.
+    /// Then this method returns `assumedRecordCount` for a short time, and after that 0. With 0 at once, a lane with a
+    /// small backlog in each of many partitions would begin to send before it knows all these backlogs.
     ///
     /// - Returns: the number, and whether it is only `assumedRecordCount`.
     func countUntakenRecords(

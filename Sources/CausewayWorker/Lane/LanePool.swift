@@ -37,7 +37,7 @@ final class LanePool {
     /// Whether the pool's breaker is open, so that the next push is a probe.
     fileprivate var isProbing: Bool { apnsPool.breakerCause != nil }
 
-    /// What audiences may send to the pool before the starts of single commands.
+    /// Which pushes of audiences the pool may take before starts of single commands.
     fileprivate var trafficBeforeStarts: PoolTraffic {
         probeOrder.trafficBeforeStarts(of: traffic, isProbing: isProbing)
     }
@@ -46,8 +46,8 @@ final class LanePool {
         retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
     }
 
-    /// Gives a push to the pool. If the pool refuses it, marks the pool as full, and the caller must tell the push's
-    /// core.
+    /// Gives a push to the pool. If the pool refuses it, marks the pool as full, and the caller must tell the core that
+    /// the push was not sent.
     ///
     /// - Returns: whether the pool took the push.
     fileprivate func submit(_ request: borrowing PushRequest, now: Moment) -> Bool {
@@ -108,10 +108,10 @@ private final class LanePoolResponseHandler: PushHandler {
             isTokenRefusalTrusted: lanePool?.apnsPool.trustsTokenRefusals ?? false
         )
         if Audiences.isOwnPush(tag: response.tag) {
-            lane.audiences.pushResponseReceived(tag: response.tag, result, now: lane.now)
+            lane.audiences.handlePushResponse(tag: response.tag, result, now: lane.now)
         } else {
             let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
-            lane.delivery.pushResponseReceived(record, result, now: lane.now)
+            lane.delivery.handlePushResponse(record, result, now: lane.now)
         }
         lane.requestCallAtIterationEnd()
     }
@@ -133,7 +133,7 @@ private final class LanePoolResponseHandler: PushHandler {
         case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: metricIndex)
         case .connected:
             guard let lanePool else { break }
-            if lanePool.traffic.hasDevicePushes { lane.delivery.poolConnected(lanePool.target) }
+            if lanePool.traffic.hasDevicePushes { lane.delivery.noteConnection(of: lanePool.target) }
             lane.requestCallAtIterationEnd()
         default: break
         }
@@ -186,7 +186,7 @@ extension Lane {
             now: now
         ) {
             guard submit(record, to: pool) else {
-                delivery.pushNotSent(record)
+                delivery.putBackPush(record)
                 break
             }
             countBudgetDrawOrDemotion(record)
@@ -216,7 +216,8 @@ extension Lane {
         let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
         let pushesInFlightMax = Audiences.pushesInFlightMax(
             streamCount: streamCount,
-            // While a pool probes, the audiences may send the probe although starts wait, so these starts do not count.
+            // While a pool probes, audiences may send the probe although starts wait. So waiting commands do not count
+            // then.
             areSingleCommandsWaiting: !pool.isProbing && waitingPushCount(of: pool) > 0
         )
         var hasSent = false
@@ -229,7 +230,7 @@ extension Lane {
             now: now
         ) {
             guard submit(push, to: pool) else {
-                audiences.pushNotSent(push)
+                audiences.putBackPush(push)
                 break
             }
             hasSent = true
@@ -237,7 +238,6 @@ extension Lane {
         return hasSent
     }
 
-    /// Gives this push to the pool. Returns whether the pool took it.
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
         pool.submit(
             PushRequest(
@@ -254,7 +254,6 @@ extension Lane {
         )
     }
 
-    /// Gives the push of this record to the pool. Returns whether the pool took it.
     private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
         return pool.submit(

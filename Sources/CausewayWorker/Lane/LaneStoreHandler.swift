@@ -2,9 +2,9 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// Passes what the stores report to a lane. The stores refer to this object weakly, and not to the lane: the lane is
-/// retained for every push, and Swift retains an object that has weak references more slowly. Weak references to the
-/// lane took 5 % of a round's CPU.
+/// Passes what the stores report to a lane. The stores refer to this object weakly, and not to the lane: Swift retains
+/// an object that has weak references more slowly, and the lane is retained for every push. Weak references to the lane
+/// took 5 % of a round's CPU.
 final class LaneStoreHandler {
     /// `unowned`, because the lane owns this handler and its stores.
     private unowned let lane: Lane

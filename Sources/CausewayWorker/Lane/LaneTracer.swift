@@ -12,8 +12,9 @@ final class LaneTracer {
     private let traceRing: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// A result's span id depends only on this seed, the parent span, the record's offset, and the number of the
-    /// record's earlier results. So if this lane produces a result twice, both copies name the same span.
+    /// The seed of span ids. A result's span id depends only on this seed, the parent span, the record's offset, and
+    /// the number of the record's earlier results. So if this lane produces a result twice, both copies name the same
+    /// span.
     private let spanSeed: UInt64
     private var random: SplitMix64
 

@@ -3,9 +3,9 @@ import Delivery
 /// Whether APNs refuses the provider of one lane's pool: its token, its topic, or all requests. Decides when the lane
 /// must write this to `WorkerCondition`.
 ///
-/// All lanes share one `WorkerCondition` under one lock, and the last write decides for the whole worker. A lane writes
-/// a changed status at once. It also repeats an unchanged status, but seldom. Without the repetition, the last write
-/// could be an old one, of a lane that no longer has traffic.
+/// All lanes write to one `WorkerCondition`, and the last write about a pool counts for the pools of all lanes. A lane
+/// writes a changed status at once, and repeats an unchanged one at most every 10 s. Without the repetition, the last
+/// write could be an old one, of a lane that no longer has traffic.
 struct ProviderStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionIntervalMilliseconds: Int64 = 10_000

@@ -3,10 +3,10 @@ import Redis
 
 /// Chooses which of a timetable's due activities a worker claims. Each read of the timetable returns one batch of them.
 ///
-/// Two fleets of workers with different apps may share a Redis. A worker does not claim activities of unknown apps: its
-/// claim would only delay their end. These activities stay at the front of the timetable, so the next batch begins
-/// behind them. After the last batch, reading begins again at the front. (A batch may miss activities, because claims
-/// of other workers change ranks. A later read from the front finds them.)
+/// Two fleets of workers with different apps may share a Redis. A worker does not claim activities of unknown apps,
+/// because its claim would only delay their end. They stay at the front of the timetable, so the next batch begins
+/// behind them. After the last batch, reading begins again at the front. That read also finds activities that a batch
+/// has missed, because other workers' claims changed the ranks.
 struct DueActivitySelection: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var namesToClaim: [[UInt8]] = []

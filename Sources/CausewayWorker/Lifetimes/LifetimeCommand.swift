@@ -9,18 +9,17 @@ struct LifetimeCommand: Equatable {
     let value: [UInt8]
     /// True: the command starts the activity again. False: it ends the activity.
     let isRestart: Bool
-    /// Whether the new start shows an older state, because the newest update that Redis keeps is damaged. The keeper
+    /// Whether the newest update that Redis keeps is damaged, so that the new start shows an older state. The keeper
     /// must overwrite this update before it produces the start: Redis accepts no start whose state is older than the
     /// kept update (`lifetime.lua`).
     let isUpdateDamaged: Bool
 
-    /// How long an activity waits for its restart if the kept start or newest update has a format that this worker does
-    /// not know. Meanwhile a worker that knows the format may claim the activity. After this time, the activity leaves
-    /// the timetable, and the worker reports this. A start that is made late in this wait has usually expired
-    /// (`startSeconds`).
+    /// How long an activity waits for its restart if this worker does not know the format of the kept start or newest
+    /// update. Meanwhile a worker that knows the format may claim the activity. After this time, the activity leaves
+    /// the timetable, and the worker reports this.
     ///
-    /// The time is the longest lifetime that a policy permits. It must be shorter than
-    /// `LifetimeKeeper.activityAgeMillisecondsMax`: after that age, Redis removes the activity without a report.
+    /// The time must be shorter than `LifetimeKeeper.activityAgeMillisecondsMax`: after that age, Redis removes the
+    /// activity without a report.
     static let unknownFormatWaitMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the

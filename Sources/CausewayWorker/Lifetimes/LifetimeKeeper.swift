@@ -17,16 +17,15 @@ actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length (`SharedHashes.claimEntries`). Each claim writes another
-    /// command, and a command may wait for APNs for hours: the growing claims limit the number of these commands.
+    /// command, and a command may wait for APNs for hours, so longer claims mean fewer commands.
     static let firstClaimDurationMilliseconds: Int64 = 20_000
-    /// An upper estimate of the time from the end of a claim until a worker has claimed the activity again and knows
+    /// An upper estimate of the time after the end of a claim in which a worker claims the activity again, and learns
     /// whether Kafka takes its command.
     private static let nextAttemptDuration = Duration.seconds(60)
-    /// The maximum age of an activity that workers still claim. The age counts from the activity's start or, if no
-    /// start is known, from the earliest time at which a record showed that the activity was alive. Workers claim the
-    /// activity up to this age even if Kafka or APNs is down for hours. After this age they forget the activity,
-    /// because iOS has ended the activity and removed it from the Lock Screen. They also forget a restart that could
-    /// not be sent within this time.
+    /// The maximum age of an activity that workers still claim, even if Kafka or APNs was down for hours. After this
+    /// age they forget the activity and its restart, because iOS has ended the activity and removed it from the Lock
+    /// Screen. The age counts from the activity's start or, if no start is known, from the earliest time at which a
+    /// record showed that the activity was alive.
     static let activityAgeMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable. Further due activities wait for the
     /// next poll, or for another worker.
@@ -34,10 +33,11 @@ actor LifetimeKeeper {
     /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
     /// the worker does not claim activities of unknown apps.
     static let dueEntriesPerReadMax = 1_024
-    /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`, so that an
-    /// activity that enters the timetable before the position in `nextRanks` waits only a few seconds.
+    /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`. So an activity
+    /// that enters the timetable before that rank waits only a few seconds.
     private static let pollsPerTimetableFrontRead = 8
-    /// The maximum number of unknown apps that the worker logs, and keeps in `loggedUnknownApps`. (R4)
+    /// The maximum number of apps outside the configuration that the worker logs, and keeps in `loggedUnknownApps`.
+    /// (R4)
     private static let loggedUnknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
@@ -49,10 +49,9 @@ actor LifetimeKeeper {
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedLimitedLog
-    /// From this time on, all activities whose commands could not be produced have been tried again by some worker:
-    /// their claims have ended, and ``nextAttemptDuration`` has passed. Before this time, a poll may succeed only
-    /// because these claims still last, so that it has nothing to produce. Such a poll does not show that Kafka takes
-    /// commands again.
+    /// Before this time, a poll without a failure does not show that Kafka takes commands again. The activities whose
+    /// commands could not be produced may still be claimed, so the poll may have had nothing to produce. At this time,
+    /// their claims have ended, and ``nextAttemptDuration`` has passed.
     private var failedClaimsRetriedBy = ContinuousClock.now
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
@@ -102,10 +101,10 @@ actor LifetimeKeeper {
             do {
                 timetableActivityCount += try produceDueCommands(timetableNumber, now: now)
             } catch let error as KafkaError {
-                // Kafka would probably not take the commands of other timetables either, so end this poll. If only one
-                // partition is faulty, the next poll must not end at the same timetable, and begins behind it. But if
-                // no broker responds, the next poll begins as before, so that failed polls do not lengthen the claims
-                // of one timetable after another.
+                // Kafka would probably not take the commands of other timetables either, so end this poll. The next one
+                // begins behind this timetable, because perhaps only one partition is faulty. But if no broker
+                // responds, it begins as before, so that failed polls do not lengthen the claims of one timetable after
+                // another.
                 if !error.saysNoBrokerResponded {
                     firstTimetableNumber = (timetableNumber + 1) % LifetimeKey.timetableCount
                 }
@@ -179,8 +178,8 @@ actor LifetimeKeeper {
         return .milliseconds(firstClaimDurationMilliseconds << Int64(earlierClaimCount))
     }
 
-    /// Reads the next due activities of a timetable, notes where the next read begins, and logs the apps among them
-    /// that this worker does not know.
+    /// Reads the next due activities of a timetable, and notes where the next read begins. Logs their apps that are not
+    /// in the configuration.
     ///
     /// - Returns: the names of the activities that this worker claims, and the number of activities in the timetable.
     private func readDueActivities(
@@ -230,10 +229,9 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Overwrites the damaged newest update in Redis with the kept start, so that the activity can start again, with
-    /// the state of that start. Redis accepts a new start only with the state of the newest update (`lifetime.lua`),
-    /// and a damaged state cannot be read. If a newer update comes first, Redis refuses the new start, and the next
-    /// claim makes a start with that update.
+    /// Overwrites the damaged newest update in Redis with the kept start, so that the activity can start again with
+    /// that start's state. Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and a
+    /// damaged state cannot be read. If a newer update comes first, the next claim makes a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: CommandsForRestart,

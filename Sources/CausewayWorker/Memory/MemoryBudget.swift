@@ -14,10 +14,9 @@ import Observability
 /// A lane's tables of audiences, such as that of parked members, have limits that follow from their part of the memory
 /// (`AudiencesConfiguration.limitTableBytes`).
 ///
-/// The memory of partitions is in no part, because nearly always it is small: 2 to 10 KiB for each partition of a lane,
-/// so at most 30 MiB for 3,000 partitions, even if this worker gets all of them. Only a partition with a record that
-/// stays unsettled while later ones settle needs more: one or two bits for each of these later records, at most 256
-/// KiB. (`PartitionLedger`)
+/// The memory of partitions is in no part, because it is nearly always small: 2 to 10 KiB for each partition of a lane.
+/// Only a partition with a record that stays unsettled while later ones settle needs more, at most 256 KiB.
+/// (`PartitionLedger`)
 struct MemoryBudget: Equatable {
     /// The least memory that is assumed for a process without a limit: enough for four lanes with about 43,000 commands
     /// each.
@@ -40,9 +39,10 @@ struct MemoryBudget: Equatable {
     static let defaultInFlightPerConnection = WorkerConfiguration().apns.inFlightPerConnection
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
-    /// The most compressed bytes in one response of a broker. librdkafka decompresses a whole response at once, and
-    /// checks its queue's limits only before it requests the next one. So a response needs memory of many times its
-    /// size: records like a football match's updates are 13 times as large as their batches (lz4), or 25 times (zstd).
+    /// The most compressed bytes in one response of a broker. librdkafka decompresses a whole response at once, so a
+    /// response needs memory of many times its size: records like a football match's updates are 13 times as large as
+    /// their batches (lz4), or 25 times (zstd).
+    ///
     /// librdkafka allows no value below `message.max.bytes`, 1,000,000 by default. A broker returns the first batch of
     /// a response even if the batch is larger than this limit.
     static let fetchResponseBytesMax: Int64 = 1 << 20
@@ -55,8 +55,8 @@ struct MemoryBudget: Equatable {
 
     let totalBytes: Int64
     let laneCount: Int64
-    /// The memory of the connections that the pools want. The budget has no part for retired connections: they last
-    /// only until their last responses, and few are retired at one time.
+    /// The memory of the connections that the pools want, without retired ones: these are few, and last only until
+    /// their last responses.
     let connectionsBytes: Int64
     /// The memory of fetched records that the Kafka thread has not given to a lane yet.
     let consumerQueueBytes: Int64
@@ -68,23 +68,22 @@ struct MemoryBudget: Equatable {
     let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytesPerLane: Int64
-    /// For each lane: more memory for the fixed-size parts of its fan-out records (`fanoutRecordsMax`). These parts are
-    /// large, because each record may have a round and a channel.
+    /// For each lane: memory for the fixed-size parts of its fan-out records (`fanoutRecordsMax`), in addition to
+    /// `audienceBytesPerLane`. These parts are large, because each record may have a round and a channel.
     let additionalFanoutRecordBytesPerLane: Int64
-    /// For each lane: more memory for its pages of members, if there are many apps, because each app may use at least
-    /// `AudiencesConfiguration.pageBytesPerAppMin`.
+    /// For each lane: memory for its pages of members, in addition to `audienceBytesPerLane`. Many apps need it,
+    /// because each app may use at least `AudiencesConfiguration.pageBytesPerAppMin`.
     let additionalPageBytesPerLane: Int64
     /// For each lane: the memory of its commands to audiences, parked members, refused members and changes of members.
     let audienceTableBytesPerLane: Int64
     /// For each lane: the memory of its records, bodies and activities.
     let deliveryBytesPerLane: Int64
 
-    /// The least memory for a lane's tables of audiences, and for its records, bodies and activities. With less memory,
-    /// a lane cannot work.
+    /// The smallest values of `audienceTableBytesPerLane` and `deliveryBytesPerLane` with which a lane can work.
     private static let audienceTableBytesPerLaneMin: Int64 = 2 << 20
     private static let deliveryBytesPerLaneMin: Int64 = 2 << 20
-    /// The tables of audiences get a quarter of what is left for a lane, but at least `audienceTableBytesPerLaneMin`,
-    /// and no more than full tables need.
+    /// The tables of audiences get a quarter of the memory that is left for a lane, but at least
+    /// `audienceTableBytesPerLaneMin`, and no more than full tables need.
     private static let audienceTablesDivisor: Int64 = 4
 
     /// - Parameters:
@@ -162,23 +161,23 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane
 
-    /// Returns how many records a lane may have: as many as fit into half of its bytes, at least 64, but at most
-    /// `configured`. This half is for the fixed-size part of each record, and for the ring of delivery reports.
+    /// Returns how many records a lane may have: as many as fit into half of `deliveryBytesPerLane`, at least 64, but
+    /// at most `configured`. This half is for the fixed-size part of each record, and for the ring of delivery reports.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(deliveryBytesPerLane / 2) - LaneMailbox.audienceDeliveryReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.deliveryReportBytesPerRecord)))
     }
 
-    /// The bytes for texts, tokens, bodies and long ids: 35 % of a lane's bytes. Half of the lane's bytes are for
-    /// ``recordsMax(configured:)``. The other 15 % are for blocks that are free: those of a size that is no longer
-    /// needed, and the rest of each size's last chunk.
+    /// The bytes of blocks in use, with texts, tokens, bodies and long ids: 35 % of `deliveryBytesPerLane`. Half of
+    /// those bytes are for ``recordsMax(configured:)``. The other 15 % are for free blocks: those of a size that is no
+    /// longer needed, and the rest of each size's last chunk.
     var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 10 * 7) }
 
-    /// The bytes of all chunks of blocks, in use or free.
+    /// The bytes of all chunks of blocks, in use or free: half of `deliveryBytesPerLane`.
     var allocatedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2) }
 
     /// The bytes of one chunk, which has blocks of one size. There are twelve sizes for records, and three for ids. One
-    /// chunk of each needs at most an eighth of the lane's bytes, if the lane has 16 MiB or more.
+    /// chunk of each needs at most an eighth of `deliveryBytesPerLane`, if this is 16 MiB or more.
     var blockChunkBytes: Int {
         var byteCount = DeliveryConfiguration.blockChunkBytesMin
         while byteCount < DeliveryConfiguration.blockChunkBytesMax, Int64(byteCount) * 2 * 128 <= deliveryBytesPerLane {
@@ -189,16 +188,17 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page of members from which `pagesMax` is computed. The size is small, so that `pagesMax` is not
-    /// too low: with at most 64 pages, small audiences got their states late. The pages of most audiences are longer,
-    /// so a lane usually reaches `pageBytesMax` before `pagesMax`.
+    /// The size of a page of members from which `pagesMax` is computed. Most pages are larger, so a lane usually
+    /// reaches `pageBytesMax` first. The size is small, so that `pagesMax` is high enough for many small audiences:
+    /// with at most 64 pages, these got their states late.
     private static let assumedBytesPerPage: Int64 = 4 << 10
 
     func pagesMax(configured: Int, appCount: Int) -> Int {
         max(2 * appCount, min(configured, Int(audienceBytesPerLane / 2 / Self.assumedBytesPerPage)))
     }
 
-    /// Returns the bytes for pages, at most half of the lane's audience memory.
+    /// Returns how many bytes a lane's pages of members may have: `configured`, but at most half of
+    /// `audienceBytesPerLane`.
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytesPerLane / 2)) }
 
     /// Returns how many fan-out records a lane may have: as many as fit, at most `configured`, but never fewer than 64.
@@ -217,8 +217,8 @@ struct MemoryBudget: Equatable {
     /// of small records also needs a limit of its number of records. Each of the two limits gets half of the queue's
     /// memory.
     ///
-    /// - Parameter configuredProperties: the configured properties, which override the returned ones. librdkafka
-    ///   refuses a `fetch.max.bytes` below `message.max.bytes`.
+    /// - Parameter configuredProperties: the configured properties, which override the returned ones. A high
+    ///   `message.max.bytes` here raises `fetch.max.bytes`, which librdkafka refuses below it.
     func makeConsumerProperties(for configuredProperties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let messageBytesMax = configuredProperties.last { $0.name == "message.max.bytes" }.flatMap { Int64($0.value) }
         return [
@@ -252,9 +252,9 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The number of records of a lane that ``computePlannedMebibytes`` plans memory for. A lane can read ahead in a
-    /// backlog of this many activities, and send only the newest state of each. With less room, it also sends older
-    /// states.
+    /// The number of records of each lane for which ``computePlannedMebibytes`` plans memory. A lane can then read
+    /// ahead in a backlog of this many activities, and send only the newest state of each. With less room, it also
+    /// sends older states.
     static let plannedRecordsPerLane = 65_536
     /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of two.
     private static let blockBytesPerRecord = 1_024

@@ -4,8 +4,8 @@ import Glibc
 
 /// A configured signing key: its file, and the key's id.
 ///
-/// A replaced key file usually has a key with another id. So a second file may contain the id. Its name is that of the
-/// key file with ``identifierFileSuffix`` at the end. In Kubernetes both files are in one secret and are replaced
+/// A second file may contain the id, because a replaced key file usually has a key with another id. Its name is that of
+/// the key file with ``identifierFileSuffix`` at the end. In Kubernetes both files are in one secret and are replaced
 /// together. Without the second file, the configured id applies.
 struct ConfiguredSigningKey: Hashable {
     static let identifierFileSuffix = ".id"

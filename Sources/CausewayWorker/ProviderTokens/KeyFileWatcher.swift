@@ -116,9 +116,9 @@ struct KeyFileWatcher {
         }
     }
 
-    /// Offers the key to its source again if only the key's id has changed. Then the `.id` file was wrong and has been
-    /// repaired, or it was replaced later than the key file. Waits until two polls have read the new id, because the
-    /// key file may be replaced just after the `.id` file. The source must not try the old key under the new id.
+    /// Offers the key to its source again if only the key's id has changed: the `.id` file was wrong and has been
+    /// repaired, or was replaced later than the key file. Waits until two polls have read the new id. The key file may
+    /// be replaced just after the `.id` file, and the source must not try the old key under the new id.
     private func offerKeyAgainIfIdentifierChanged(_ identifier: String?, _ watchedKey: inout WatchedKey) {
         guard identifier != watchedKey.lastTriedIdentifier, identifier == watchedKey.identifierAtLastPoll else {
             return
@@ -146,8 +146,8 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
-        // The files may have become unusable since the key was read. Then the key's apps still count as apps with a
-        // rejected key, because a worker that starts now could not read the key.
+        // If the files have become unusable since the key was read, the key's apps still count as apps with a rejected
+        // key: a worker that starts now could not read the key.
         watchedKey.isRejected = watchedKey.areFilesUnusable
         log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyId)"])
     }

@@ -4,9 +4,9 @@ import Observability
 import Reactor
 import Redis
 
-/// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key: Apple limits
-/// how often a team may create tokens. Takes each key's token from Redis. Signs a new shared token only when this
-/// process has the lease for this. ``ProviderTokenRenewal`` decides; this actor calls Redis.
+/// Shares the provider tokens of the fleet through Redis. All workers use the same token of a key, because Apple limits
+/// how often a team may create tokens. This actor takes each key's token from Redis, and signs a new one only while it
+/// has the lease for this. ``ProviderTokenRenewal`` decides.
 ///
 /// While Redis is down, the current token stays in use until it expires or APNs refuses it. Then each worker signs a
 /// token of its own.
@@ -19,9 +19,8 @@ actor ProviderTokenSharer {
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If that
     /// worker dies, another worker signs after this time.
     static let leaseMilliseconds: Int64 = 10_000
-    /// The maximum number of polls before the first push, while another worker is signing. If these polls find no
-    /// shared token, this worker signs a token of its own. So the start of a worker waits only about 3 s for another
-    /// worker.
+    /// The maximum number of polls before the first push, while another worker signs a token: for about 3 s. If these
+    /// polls find no shared token, this worker signs a token of its own.
     static let pollsBeforeFirstPushMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -75,7 +74,7 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Takes a newer token of each key from Redis. If a new token is due and this worker may sign, signs it instead. An
+    /// Takes a newer token of each key from Redis, or signs one if a new token is due and this worker may sign. An
     /// error of Redis ends the poll, and the sources learn that sharing is interrupted. Blocks for several round trips.
     func poll() {
         do {

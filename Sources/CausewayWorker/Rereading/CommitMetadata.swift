@@ -1,19 +1,18 @@
 import Delivery
 import Kafka
 
-/// The metadata of a commit. It says which records above the committed offset are settled (`SettledOffsetsText`). If
-/// the partition has perhaps no marks yet (``PartitionMark``), a note at the beginning says this.
+/// The metadata of a commit. It says which records above the committed offset are settled (`SettledOffsetsText`). A
+/// note at its beginning says that the partition perhaps has no marks yet (``PartitionMark``).
 ///
 /// A worker may commit before it has reached Redis for the first time: for example, an invalid record needs no Redis.
 /// Without the note, the partition's next owner would find no marks, would take them for lost, and would report that
 /// Redis has lost all its data. (R24)
 enum CommitMetadata {
-    /// The note: the first byte if the partition has perhaps no marks yet. No text of `SettledOffsetsText` begins with
-    /// this byte.
+    /// The first byte of the metadata if the partition perhaps has no marks yet. No text of `SettledOffsetsText` begins
+    /// with this byte.
     private static let unmarkedNote = UInt8(ascii: "-")
 
-    /// Returns the metadata of a commit. If there is no room for the note that the partition is unmarked, the note is
-    /// left out.
+    /// Returns the metadata of a commit. Leaves out the note that the partition is unmarked if there is no room for it.
     static func compose(settledOffsetsText: [UInt8], isUnmarked: Bool) -> [UInt8] {
         isUnmarked && settledOffsetsText.count < SettledOffsetsText.bytesMax
             ? [unmarkedNote] + settledOffsetsText : settledOffsetsText
@@ -33,8 +32,8 @@ enum CommitMetadata {
     ///   - committedOffset: what the group had committed; nil if it had committed nothing, or if this is unknown.
     static func mayLackMarks(startPosition: SeekPosition?, committedOffset: CommittedOffset?) -> Bool {
         switch startPosition {
-        // At offset 0, metadata without the note names settled records. A worker commits such metadata only if the
-        // marks are written, or if the note had no room.
+        // At offset 0, metadata that is not empty and has no note names settled records. A worker commits it only if
+        // the marks are written, or if the note had no room.
         case .beginning, .offset(0): committedOffset.map { hasUnmarkedNote($0.metadata) || $0.metadata.isEmpty } ?? true
         case nil where committedOffset == nil: true
         default: committedOffset.map { hasUnmarkedNote($0.metadata) } ?? false

@@ -1,18 +1,18 @@
 /// A partition's mark on one Redis primary. It says that the primary still has everything that the partition's records
 /// below an offset wrote.
 ///
-/// The partition's worker writes the mark, but only after Redis has replied to the records' calls. So a replica, a
-/// snapshot or an append-only file that has the mark also has what those records wrote. If the primary loses data, the
-/// mark is lost too, or has an older offset again.
+/// The partition's worker writes the mark only after Redis has replied to the records' calls. So a replica, a snapshot
+/// or an append-only file that has the mark also has what those records wrote. If the primary loses data, the mark is
+/// lost too, or has an older offset again.
 ///
-/// The text form is the run id, the offset and the rereading's identifier, separated by spaces, with `-` for a missing
-/// one.
+/// The text form is the run id, the offset and the rereading's identifier, separated by spaces; `-` means that a part
+/// is missing.
 struct PartitionMark: Equatable {
     /// The primary's run id when the mark was written; empty if the primary does not report one.
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
-    /// The rereading that brings back what the primary lacks, and that begins at `storedEndOffset` or before. Nil: the
+    /// The rereading that brings back what the primary lacks. It begins at `storedEndOffset` or before. Nil: the
     /// primary lacks nothing, and the mark is called complete.
     var rereadingIdentifier: UInt64?
 
@@ -62,12 +62,13 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     /// All records below this offset are settled. A rereading does not lower this offset: the records that it reads
     /// again were settled before.
     var settledEndOffset: Int64
-    /// The last rereading that has begun or, within `StoreWatch`, was requested, and whether it is complete; nil: none.
+    /// The last rereading, and whether it is complete; nil: there was none. The Kafka thread publishes one that has
+    /// begun. `StoreWatch` replaces it by a later one that it has requested.
     var rereading: (identifier: UInt64, isComplete: Bool)?
     /// Whether the partition has perhaps no marks yet (``CommitMetadata``).
     var isUnmarked = false
-    /// Whether reading began at offset 0, and the commit at the assignment named settled records. Then the group is not
-    /// new to the partition: these records are not read, and Redis may have lost what they wrote.
+    /// Whether the commit at the assignment named settled records, although reading began at offset 0. Then the group
+    /// is not new to the partition: these records are skipped, and Redis may have lost what they wrote.
     var hasSettledRecordsAtStart = false
 
     static func == (left: PartitionRereadingStatus, right: PartitionRereadingStatus) -> Bool {
@@ -122,8 +123,8 @@ enum MarkAction: Equatable {
             {
                 return .writeFirstMarks(primariesLackingRecords)
             }
-            // The new rereading replaces the present one, so it must also bring back what the primaries of the present
-            // one lack.
+            // The new rereading replaces the present one. So it must also bring back what the present one has not
+            // brought back yet.
             let rereadPrimaries = primaries.indices.filter {
                 primariesLackingRecords.contains($0) || primaries[$0].mark?.rereadingIdentifier != nil
             }
@@ -142,10 +143,10 @@ enum MarkAction: Equatable {
         if !primariesWithIncompleteMark.isEmpty {
             return status.rereading?.isComplete == true ? .complete(primariesWithIncompleteMark) : .nothing
         }
-        // A mark is above the settled offset for one of two reasons. If the topic was deleted and created again, the
-        // mark is about the earlier log, and says nothing about the records of this log. If the previous owner settled
-        // more than it committed, the mark is right. Lowering it does no harm, because no rereading begins above the
-        // settled offset. Each check lowers marks, not only the first check, because Redis may refuse the write.
+        // Lower each mark that is above the settled offset, because it may be wrong: if the topic was deleted and
+        // created again, it is about the earlier log. If the previous owner settled more than it committed, the mark is
+        // right, but lowering it does no harm: no rereading begins above the settled offset. Each check does this,
+        // because Redis may refuse the write.
         let primariesWithHigherMark = primaries.indices.filter {
             primaries[$0].mark?.storedEndOffset ?? 0 > status.settledEndOffset
         }

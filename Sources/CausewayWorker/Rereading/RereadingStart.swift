@@ -11,8 +11,8 @@ enum RereadingStart {
 
         /// - Parameters:
         ///   - firstRecentOffset: the first record whose time is recent enough; nil if the brokers name none.
-        ///   - firstTimedOffset: the first record that has any time; nil if the brokers name none. If no record has a
-        ///     time, the brokers name no recent record either, although any record may be recent.
+        ///   - firstTimedOffset: the first record that has any time; nil if the brokers name none. Without any time,
+        ///     each record counts as recent.
         init(firstRecentOffset: Int64?, firstTimedOffset: Int64?) {
             if let firstRecentOffset {
                 self = .from(firstRecentOffset)
@@ -25,11 +25,11 @@ enum RereadingStart {
     /// What the worker knows about a partition whose settled offset is above the log's end that the brokers name.
     ///
     /// The settled offset may be right: a broker that has just become the leader may name an end that is too low, until
-    /// the other replicas have responded to it. Or it is wrong: the topic was created again, or Kafka has lost the
-    /// log's last records. Then fetching stops.
+    /// the other replicas have responded to it. Or it is wrong, and fetching stops: the topic was created again, or
+    /// Kafka has lost the log's last records.
     enum SettledOffsetAboveLogEnd {
-        /// The worker cannot decide yet, so it must ask the brokers again. It first found the settled offset above the
-        /// log's end less than ``waitMilliseconds`` ago, and fetching may still stop.
+        /// The worker must ask the brokers again. It first found the settled offset above the log's end less than
+        /// ``waitMilliseconds`` ago, and fetching may still stop.
         case isNew
         /// Fetching has stopped. Or it has continued for ``waitMilliseconds`` but, according to the last fetch, the log
         /// ends below the settled offset.
@@ -63,9 +63,9 @@ enum RereadingStart {
         }
     }
 
-    /// Returns where a rereading begins: at the first record whose writes Redis may lack, but not before the log's
-    /// first record, and only with records that are recent enough. Nil if there is no such record. A failure if the
-    /// worker must ask the brokers again, or if the partition must stay stopped until an operator sets another offset.
+    /// Returns where a rereading begins: at the first record in the log that is recent enough, and whose writes Redis
+    /// may lack. Nil if there is no such record. A failure if the worker must ask the brokers again, or if the
+    /// partition must stay stopped until an operator sets another offset.
     ///
     /// - Parameters:
     ///   - firstMissingOffset: the offset of the first record whose writes Redis may lack; nil: this may be any record.
@@ -91,10 +91,9 @@ enum RereadingStart {
                 )
             )
         case .isWrong?:
-            // Nothing shows which records of this log are settled, and Redis may lack what they wrote. So the request
+            // The settled offset does not fit this log, so nothing shows which of its records are settled. The request
             // waits until an operator has set another offset. Meanwhile the partition must stay stopped: a rereading
-            // would begin to read it, and would take its new records for settled ones, also when the log has grown
-            // beyond the settled offset.
+            // would take its new records for settled ones, also when the log has grown beyond the settled offset.
             return .failure(
                 .offsetOutOfRange(
                     "records below offset \(settledEndOffset) are settled, but the log ended before this offset: the "
@@ -113,8 +112,8 @@ enum RereadingStart {
         case .from(let recentOffset):
             return .success(makePosition(max(firstOffset, recentOffset), logOffsets, settledEndOffset))
         case .noRecords:
-            // If the brokers name an end that is too low, they have looked for recent records only below this end. So
-            // all records from this end on count as recent.
+            // Brokers that name an end that is too low have looked for recent records only below this end. So all
+            // records from this end on count as recent.
             guard settledOffsetAboveLogEnd == .isRight else { return .success(nil) }
             return .success(makePosition(max(firstOffset, logOffsets.upperBound), logOffsets, settledEndOffset))
         }
@@ -123,8 +122,8 @@ enum RereadingStart {
     /// Returns the log's beginning, not an offset, if the rereading begins with the log's first record. Kafka may
     /// delete this record before the rereading begins, and a seek to its offset would then stop the partition.
     ///
-    /// But if Kafka has already deleted unsettled records, the partition must stay stopped. The position then has an
-    /// offset, so that `SeekPosition.limited` lowers it to the settled offset, which is not in the log.
+    /// But if Kafka has already deleted unsettled records, the partition must stay stopped. Then this method returns an
+    /// offset, which `SeekPosition.limited` lowers to the settled offset, and that is no longer in the log.
     private static func makePosition(
         _ offset: Int64,
         _ logOffsets: Range<Int64>,

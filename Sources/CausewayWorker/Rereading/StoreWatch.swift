@@ -12,16 +12,13 @@ import Redis
 /// not complete. If a worker ends before the rereading is complete, the partition's next owner finds the incomplete
 /// mark, and begins the rereading again.
 actor StoreWatch {
-    /// The time between two polls of Redis.
     static let pollInterval = Duration.seconds(1)
     /// The time between two checks of the worker's assignments. It is short, so that a new partition soon gets its
     /// marks.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// In one of this many polls, all copies of a mark are renewed. Other polls renew only one copy on each primary, to
-    /// save writes.
-    ///
     /// In a cluster, a mark has copies in many hash slots. A hash slot that moves to another primary takes its copy
-    /// along, so that the other primary does not count as emptied.
+    /// along, so that the other primary does not count as emptied. To save writes, ``MarkAction/advance(_:)`` renews
+    /// only one copy on each primary, and all copies in one of this many polls. Every other action writes all copies.
     private static let pollsPerFullRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -41,8 +38,7 @@ actor StoreWatch {
     /// - A time: audiences may continue. This is the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
-    /// The assignments whose marks were checked at least once. An assignment does not count if its first mark could not
-    /// be written.
+    /// The assignments whose marks were checked at least once, except for those whose first mark could not be written.
     private var assignmentNumbersWithCheckedMarks: Set<UInt32> = []
     /// For each assignment: the identifier of a rereading that was requested and perhaps has not begun yet.
     private var requestedRereadingIdentifiers: [UInt32: UInt64] = [:]
@@ -105,8 +101,8 @@ actor StoreWatch {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.partitionStatuses
         let markNames = statuses.map { Self.makeMarkName(topics[Int($0.topic)], $0.partition) }
-        // Read the number of partitions only once. If the Kafka thread publishes it while this method waits for Redis,
-        // this poll has read no mark of the registrations topic.
+        // Read the number of partitions only once. The Kafka thread may publish it while this method waits for Redis.
+        // This poll has then read no mark of the registrations topic, and must not judge whether members are missing.
         let registrationPartitionCount = mailbox.registrationPartitionCount
         let registrationMarkNames = (0..<(registrationPartitionCount ?? 0))
             .map { Self.makeMarkName(registrationsTopic, Int32($0)) }

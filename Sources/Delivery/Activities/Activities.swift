@@ -18,9 +18,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The activity's command that became a rider last; `.null`: none has. The next merge of a command probably reads
-    /// the slot of this rider, so that slot is prefetched. If the slot was freed or used again meanwhile, the prefetch
-    /// does no harm.
+    /// The activity's command that became a rider last; `.null`: none has. Its slot is prefetched, because the next
+    /// command that is merged probably reads it. If the slot was freed meanwhile, the prefetch does no harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
@@ -30,10 +29,9 @@ struct ActivitySlot: BitwiseCopyable {
     var poolKindOfCredit = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var deferredStartWait = DeferredStartWait()
-    /// The lane begins the activity's next command not before this monotonic time; 0: no command was delayed yet.
-    /// Usually this is the end of the spacing after the last push. (At the next admission, Redis checks the spacing
-    /// too, and may let the command wait longer.) A failed push, an unavailable Redis server and an empty budget of
-    /// starts delay the next command too.
+    /// The monotonic time before which the lane does not begin the activity's next command; 0: no command was delayed
+    /// yet. Usually the end of the spacing after the last push. A failed push, an unavailable Redis server and an empty
+    /// budget of starts delay the next command too.
     private(set) var earliestBeginAtMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -92,8 +90,9 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// Bytes of memory for one activity: its slot, an id of usual length, its timer (24), four places in the table (16
-    /// each; a table that has just doubled is only a quarter full), and places in four queues (4 each).
+    /// The bytes of one activity: its slot, an id of usual length, its timer (24), four places in the table (16 each),
+    /// and places in four queues (4 each). Four places in the table, because a table that has just doubled is only a
+    /// quarter full.
     static var bytesPerActivity: Int {
         Slab<ActivitySlot>.strideBytes + usualIdentifierBlockBytes + 24 + 4 * 16 + 4 * 4
     }
@@ -172,8 +171,9 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Makes a command the current one of an idle activity, and enters the first phase of the work on it. The caller
-    /// has already taken a credit for the command, so `phase` must be one with a credit (`ActivityPhase.hasCredit`).
+    /// Makes a command the current one of an idle activity, and enters `phase`, with which the work on the command
+    /// begins. The caller has already taken a credit for it, so `phase` must be one with a credit
+    /// (`ActivityPhase.hasCredit`).
     @inline(__always)
     mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
         precondition(slots[activity].phase == .idle && phase.hasCredit)

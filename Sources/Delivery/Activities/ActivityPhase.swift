@@ -36,20 +36,19 @@ enum ActivityPhase: UInt8 {
     ///   pool.
     /// - `admitting` instead when the activity has a current command: a start that was in `awaitingService` before.
     case awaitingCredit
-    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there is
-    /// no token.
+    /// A start asks Redis for the push-to-start token of its device. Next: `admitting`, or `requestingHold` when there
+    /// is no token.
     case takingStartToken
-    /// Redis decides about the current command. If Redis first names audiences that the activity left, the core
-    /// notifies these audiences, and then asks Redis again. Next:
+    /// Redis decides about the current command. Redis may first name audiences that the activity left: the core then
+    /// notifies them and asks again. Next:
     /// - `ready` when Redis allows the push.
     /// - `requestingHold` when there is no token.
-    /// - `registeringToken` when the command brought a token, and its alert must wait for a newer command that Redis
-    ///   has.
+    /// - `registeringToken` when the command's alert must wait for a newer command that Redis knows, and the command
+    ///   brought a token.
     /// - `awaitingService` for a start whose Redis server is unavailable.
     case admitting
-    /// Redis registers the token that the current command brought. Perhaps Redis holds a newer command until a token
-    /// registers: the registration then releases that command, which must carry the current command's alert. Next:
-    /// `idle`.
+    /// Redis registers the token that the current command brought. The command's alert waits for a newer command that
+    /// carries it: if Redis holds that command, the registration of the token releases it. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
@@ -61,8 +60,9 @@ enum ActivityPhase: UInt8 {
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs responded that the token is dead or unknown. Kafka gets the invalidation, and then Redis retires the token.
-    /// Next: `requestingHold` when both are acknowledged; `idle` instead for a start or the end of a lifetime, when
-    /// Kafka has the invalidation.
+    /// Next:
+    /// - `requestingHold` when Kafka and Redis have acknowledged this.
+    /// - `idle` for a start or the end of a lifetime, when Kafka has acknowledged it.
     case retiringToken
     /// APNs limits the pushes to the token (429), and Redis makes the activity's spacing longer. Next:
     /// `awaitingService`.
@@ -70,9 +70,9 @@ enum ActivityPhase: UInt8 {
     /// The push's result was `retrySoon`: it is retried when the timer fires, after a short time. Next: `ready`;
     /// `admitting` for a start; `queuedToBegin` or `paused` when another command replaces the current one.
     case backingOff
-    /// The current command waits for the timer, without a credit: its push failed for a reason that only delays it
-    /// (R18), or the pool's retry budget is empty. A start may also wait here for the Redis server that admits it. The
-    /// command may enter this phase any number of times. Next:
+    /// The current command waits until the timer fires, and has no credit meanwhile. Its push failed for a reason that
+    /// only delays it (R18), or the pool's retry budget is empty. A start may also wait here for the Redis server that
+    /// admits it. Next:
     /// - `idle`, so that Redis admits the command again when its turn comes.
     /// - For a start instead: `admitting`, or `awaitingCredit` when the pool has no free credit.
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
@@ -80,7 +80,7 @@ enum ActivityPhase: UInt8 {
 
     // The properties below are read at each change of a phase. So they are inlined and only test bits.
 
-    /// Whether an activity in this phase has a timer, whose end ends the phase.
+    /// Whether an activity in this phase has a timer. The phase ends when the timer fires, if not before.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }
 
     /// Whether the current command waits for the timer before its next attempt.

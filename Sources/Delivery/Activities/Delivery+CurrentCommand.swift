@@ -26,9 +26,8 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
-    ///     one. A settlement is needed if Redis gave the verdict `send`, or if a start was attempted. Without it, the
-    ///     version would stay "being sent" in Redis, and other records of the command would not get the reply
-    ///     `duplicate`. (Exception: Redis has refused the command's next call, see `handleRefusedCall`.)
+    ///     one. A settlement is needed if Redis allowed the push (verdict `send`), or if a start was attempted: without
+    ///     it, the version would stay "being sent" in Redis. (Exception: `handleRefusedCall`.)
     ///   - reason: the reason in the result; nil: the record keeps its reason, if it has one.
     mutating func finishAndEndTurn(
         _ record: RecordIndex,
@@ -107,8 +106,8 @@ extension Delivery {
     mutating func dropCurrentCommandAndEndTurn(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         // Make the activity idle first, so that the dropped command is not its current command any more. `drop` puts
-        // the command's rider back into the waiting list, and may compare the rider's alert with the alert of the
-        // current command (`isOlderThanAlertUnderWay`). The dropped command must not count there.
+        // the command's rider back into the waiting list. There the rider's alert may be compared with that of the
+        // current command (`isOlderThanAlertUnderWay`), and the dropped command must not count.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }

@@ -1,21 +1,24 @@
 import LiveActivity
 
-/// Says whether the next command of an activity must wait, and until when:
+/// Says whether the next command of an activity must wait, and until when.
 ///
-///     question                                            function                       answer
+/// If a quick function returns false, there is no wait of its kind. If it returns true, there may be one, and the
+/// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command. So only
+/// `earliestWaitEndMilliseconds` and `pausedPhaseEndMilliseconds` take its wait into account.
+///
+///     in the extension of `ActivitySlot`
 ///     Is there perhaps a wait of the next command?        mayHaveToWait                  quick
 ///     Is there perhaps a wait because of a deferral?      mayHaveDeferralWait            quick
 ///     Is the next command delayed?                        isNextCommandDelayed           exact
+///     Is a deferred command expected back?                expectsDeferredCommand         exact
+///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
+///
+///     in the extension of `Delivery`
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
 ///     Does a deferred start come before this command?     isStartExpected                exact
 ///     Is a wait longer than `deferredDelayMilliseconds`?  exceedsDeferredDelay           exact
 ///     Is the activity's delay or pause longer than that?  isDelayOrPauseLong             exact
-///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
-///
-/// If a quick function returns false, there is no wait of its kind. If it returns true, there may be one, and the
-/// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command. So only
-/// the last two functions take its wait into account.
 extension Delivery {
     /// Whether the next command must wait because of a deferral. Either a deferred command must first come back from
     /// the deferred topic, or the next command has come back from it and still pauses. The delay of the next command
@@ -45,7 +48,7 @@ extension Delivery {
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
 
-    /// Whether the lane expects a deferred start that comes before this update or end.
+    /// Whether the lane expects a start back from the deferred topic that comes before this update or end.
     func isStartExpected(before record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         activities[activity].deferredStartWait
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
@@ -80,9 +83,9 @@ extension Delivery {
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
-    /// Does the work of `pausedPhaseEndMilliseconds` for a rare wait: for a carrier, because of a deferral, or for the
-    /// end of a long delay. Divides a long delay or pause into phases of half of `deferAfterMilliseconds`, so that
-    /// commands are deferred soon after they become overdue. Not inlined, so that the usual path stays short.
+    /// Does the work of `pausedPhaseEndMilliseconds` for a wait for a carrier, a wait because of a deferral, and a long
+    /// delay. A long delay or pause gets several phases of half of `deferAfterMilliseconds`, so that commands are
+    /// deferred soon after they become overdue. Not inlined, because these waits are rare.
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
@@ -92,16 +95,15 @@ extension Delivery {
 }
 
 extension ActivitySlot {
-    /// Whether the activity's next command must still wait for `earliestBeginAtMilliseconds`.
     @inline(__always)
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
-    /// A quick test: whether the next command may have to wait because of its delay or of a deferral. Nearly always
-    /// false. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
+    /// A quick test: whether the next command may have to wait because of its delay or of a deferral. If true, the
+    /// caller must ask `isNextCommandDelayed` and `mustWaitForDeferral`.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
-    /// A quick test: whether a wait because of a deferral is set. The end of this wait may have passed already.
+    /// A quick test: whether a wait because of a deferral is set. That wait may be over already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
 
     /// Whether the lane expects a command of this activity back from the deferred topic.

@@ -54,11 +54,8 @@ extension Delivery {
 
     /// Decides whether reread commands still wait until Redis has the audiences' members: not while the lane is more
     /// than three quarters full. A full lane would read no records, not even the registrations that bring the members
-    /// back, and no other app's commands (R22).
-    ///
-    /// The price: the core of audiences then admits these commands before all members are back. Their rounds still wait
-    /// for the members (R26). But the number of ranges is chosen at the admission, from the number of members that
-    /// Redis has at that time.
+    /// back. The price: the number of ranges of such a command is chosen from the members that Redis has at its
+    /// admission.
     mutating func updateHandoverWait() {
         rereadHandoversMustNotWait =
             !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)
@@ -70,7 +67,8 @@ extension Delivery {
         precondition(record != nil, "no command waits")
     }
 
-    /// Finishes or drops a command, because the core of audiences is done with it.
+    /// Ends the handover of a command, because the core of audiences is done with it: finishes it with an outcome,
+    /// drops it, or, after a fan-out, settles it without a result of this core.
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
@@ -86,8 +84,8 @@ extension Delivery {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(.duplicate) where partitions.partition(of: records[record].ledgerPlace) == nil:
-            // The record's assignment has ended. The next owner, perhaps this lane, reads the record again, and its new
-            // copy gets the outcome.
+            // The assignment in which this record was read has ended. The next owner, perhaps this lane, reads the
+            // record again. That copy gets the outcome.
             drop(record, now: now)
         case .outcome(let outcome):
             precondition(!outcome.effects.contains(.deadLetter))

@@ -45,7 +45,7 @@ extension Delivery {
     /// Continues a change whose audiences the core of audiences has notified. If the member left audiences, asks Redis
     /// to record that these audiences are notified. Otherwise ends the change, and does the next step of its Kafka
     /// record (`PendingMembershipChanges.NextStep`).
-    public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
+    public mutating func handleNotifiedAudiences(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose =
@@ -83,12 +83,12 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. The lane begins a held command that
-    /// Redis has for the token only after the audiences are notified. So they are notified even if the held command
-    /// fails, or if another worker reads the registration again after a crash.
+    /// Begins the change of audiences that the reply to a registration requires. The lane gets a command that Redis
+    /// holds for the token only after this change. So the audiences are notified even if that command fails, or after a
+    /// crash.
     ///
-    /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
-    ///   next attempt of the call.
+    /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, until the
+    ///   call is repeated.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         let member = ChangingMember(
@@ -114,8 +114,8 @@ extension Delivery {
             reply.verdict == .registered && !slot.pointee.registration.skipsMembershipChange
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
-        // A reply never has both a held command and audiences that the member left. So the lane repeats the call
-        // `registerToken` after the change, to get a held command.
+        // A reply that names audiences which the member left has no held command, although Redis may have one. So the
+        // lane repeats the call `registerToken` after the change.
         let mayRedisHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayRedisHoldCommand ? .registerForHeldCommand : .settle
         if !membershipChanges.contains(member) {

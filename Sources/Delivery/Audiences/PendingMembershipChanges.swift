@@ -8,8 +8,8 @@ struct PendingMembershipChanges: ~Copyable {
         /// Nothing: the record continues when all its acknowledgements have come. The end of this change is one of
         /// them.
         case awaitAcknowledgements
-        /// The record is a tombstone. When its other calls and changes are acknowledged too, it makes the calls for its
-        /// next app. After the last app it settles.
+        /// The record is a tombstone, which names no app. When its other calls and changes are acknowledged too, it
+        /// makes the calls for the next configured app. After the last app it settles.
         case continueUnregistration
         /// The record is a registration, and settles. Either Redis holds no command for its token, or Redis calls the
         /// registration stale, usually because Redis has a newer one.
@@ -58,7 +58,7 @@ struct PendingMembershipChanges: ~Copyable {
         untakenMembers.append(member)
     }
 
-    /// Updates a change that has begun: what it says about joined audiences, and the next step of its record.
+    /// Changes the next step of a change that has begun, and replaces what the change says about joined audiences.
     mutating func setNextStep(
         _ nextStep: NextStep,
         joinsAudiences: Bool = false,

@@ -4,7 +4,7 @@ import LiveActivity
 /// the phones would show nothing.
 extension Delivery {
     /// The number of states that were compared in full with their app's contract since the contracts were last loaded.
-    /// A state does not count if its result follows from a remembered state (`LaneContracts.findMismatch`).
+    /// A state that is compared only with remembered states does not count (`LaneContracts.findMismatch`).
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
     /// Checks a command against its app's contract. Rejects a command that no phone could decode. If the configuration

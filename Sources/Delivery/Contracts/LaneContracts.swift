@@ -23,8 +23,8 @@ struct LaneContracts: ~Copyable {
 
     private struct RecentMismatch: BitwiseCopyable {
         var digest: UInt64 = 0
-        /// The mismatch, with its position counted from the start of the content state; nil: no state is remembered
-        /// here.
+        /// Why the state does not fit, with a position that counts from the start of the content state. Nil: this
+        /// element has no state.
         var mismatch: ContractMismatch?
     }
 
@@ -34,9 +34,8 @@ struct LaneContracts: ~Copyable {
     /// The digests of remembered states that fit their app's contract; 0: no digest. Has no elements if no app has a
     /// contract.
     ///
-    /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first element
-    /// of the pair, and the former first element becomes the second. So the last two digests with the same bits are
-    /// remembered.
+    /// The elements are in pairs, and some bits of a digest are the index of its pair. Each pair keeps the last two
+    /// digests with these bits, the newest first.
     private let digestsOfFittingStates: UnsafeMutableBufferPointer<UInt64>
     /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
     /// compared again. The index of a state is the lowest bits of its digest. Has no elements if no app has a contract.
@@ -45,8 +44,8 @@ struct LaneContracts: ~Copyable {
     /// one of them only in values, only the values that differ are checked.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
-    /// The number that `ApsCache` gave to the last `aps` dictionary that fits its app's contract (0: none), and the
-    /// index of that app. A command with the same dictionary and app fits too.
+    /// The last command that fits its app's contract: the number that `ApsCache` gave to its `aps` dictionary (0:
+    /// none), and the index of its app. A command with the same dictionary and app fits too.
     private var lastFittingDictionaryNumber: UInt64 = 0
     private var lastFittingAppIndex: UInt16 = 0
 
@@ -76,13 +75,13 @@ struct LaneContracts: ~Copyable {
 
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no contract.
     ///
-    /// A state is compared in full with the contract only if none of these is true:
+    /// A state is not compared in full with the contract if any of these is true:
     /// - Its app and its `aps` dictionary are those of the last command that fits (`lastFittingDictionaryNumber`).
     /// - Its digest is remembered. (Of a start, only the digest of a state that fits counts: `rememberedMismatch`.)
     /// - It differs from a remembered state only in values, and these values fit.
     ///
-    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Dictionaries with the same
-    ///   number are equal. But equal dictionaries may have different numbers: the cache remembers only the last one.
+    /// - Parameter apsDictionaryNumber: the number that ``ApsCache`` gave to the `aps` dictionary. Dictionaries with
+    ///   the same number are equal.
     mutating func findMismatch(
         of command: Command,
         _ appIndex: UInt16,
@@ -124,10 +123,8 @@ struct LaneContracts: ~Copyable {
     }
 
     /// Returns why a state does not fit its app's contract, if `recentMismatches` has the state; nil: the state must be
-    /// compared with the contract.
-    ///
-    /// A mismatch is remembered with its position in the content state. A start's mismatch is not used again: it may be
-    /// in the attributes, whose distance from the content state differs from record to record.
+    /// compared with the contract. Always nil for a start: its mismatch may be in the attributes, and the remembered
+    /// position counts from the content state.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,

@@ -9,8 +9,8 @@ extension Delivery {
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Returns whether the lane must now ask the Kafka thread to read the deferred commands at once, before they are
-    /// due: a blocked pool sends again, or perhaps does. Usually returns true at most once in each
-    /// `deferredDelayMilliseconds` (`PoolRecoveryReports`). The shell calls this function after each `advance`.
+    /// due: a blocked pool sends again, or has opened a connection and so perhaps works. Usually true at most once in
+    /// each `deferredDelayMilliseconds` (`PoolRecoveryReports`). The shell calls this function after each `advance`.
     public mutating func takeDuePoolRecoveryReport(now: Moment) -> Bool {
         pools.takeDuePoolRecoveryReport(
             intervalMilliseconds: configuration.reloadable.deferredDelayMilliseconds,
@@ -52,10 +52,10 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
-    /// Notes that a partition of the deferred topic was assigned to this lane. Until the lane has read the commands
-    /// that previous owners deferred, but only for a limited time (`DeferredBacklog`), lifetime commands of the
-    /// partitions with the same number wait: if both topics have equally many partitions, an activity's commands have
-    /// the same partition number in both.
+    /// Notes that a partition of the deferred topic was assigned to this lane. Lifetime commands of the partitions with
+    /// the same number now wait until the lane has read what previous owners deferred, but only for a limited time
+    /// (`DeferredBacklog`). If both topics have equally many partitions, the commands of an activity have the same
+    /// partition number in both.
     ///
     /// - Parameter startOffset: where the lane begins to read the partition.
     public mutating func awaitDeferredBacklog(_ partitionIndex: UInt32, from startOffset: Int64, now: Moment) {

@@ -12,8 +12,7 @@ import LiveActivity
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
-/// - A command before it was deferred: in `deferOverdueCommands`, a start in the waiting list; in
-///   `deferOverdueSuccessors`, the current command if it is a start, or any command in the waiting list.
+/// - A command before it was deferred (`deferOverdueCommands`, `deferOverdueSuccessors`).
 /// - It is the end of a lifetime, and a deferred command of its activity has not come back.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
@@ -30,9 +29,8 @@ extension Delivery {
     /// removed the command: it is in no waiting list, and is not its activity's current command any more. `Deferral`
     /// says what the deferred record has beside the command.
     ///
-    /// If a registration released the command, the deferred record names the registration as its source, and the
-    /// registration's offset is settled when Kafka has the deferred record. Redis already has the version of such a
-    /// command, and admits the command again.
+    /// If a registration released the command, the deferred record names the registration as its source. The
+    /// registration's offset is settled when Kafka has the deferred record.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBodyWithRiderAlert(of: record)
         writeDefaultIdentifierIfMissing(of: record)
@@ -47,13 +45,12 @@ extension Delivery {
         if records[record].noteDrawRefundedForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
-    /// Notes that the activity expects a deferred command back, and until when. Newer states then wait for that command
-    /// if `mustWaitForDeferral` is true. After that time they are sent, even if the deferred command has an alert that
-    /// has not rung: perhaps another worker reads the deferred command, after a rebalance or because the deferred topic
-    /// has fewer partitions than the commands topic.
+    /// Notes that the activity expects a deferred command back. Newer states then wait for it if `mustWaitForDeferral`
+    /// is true. This wait is limited, because perhaps another worker reads the deferred command: after a rebalance, or
+    /// if the deferred topic has fewer partitions than the commands topic.
     ///
-    /// Does nothing if the lane has more activities than its limit of records: a wait keeps an activity's slot in use
-    /// even without a record.
+    /// Does nothing if the lane has more activities than its limit of records, because a wait keeps an activity's slot
+    /// in use even without a record.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
@@ -102,13 +99,12 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
-    /// Without this, they would stay in the lane while the current command comes back from the deferred topic and is
-    /// deferred again, perhaps many times. Also removes commands that can no longer be sent
-    /// (`removeUnsendableCommands`).
+    /// Without this, they would stay in the lane while that command comes back and is deferred again, perhaps many
+    /// times.
     ///
-    /// Defers the first waiting command in two cases: the current command was a start (`DeferredStartWait`), or the
-    /// first waiting command is a start or the end of a lifetime. Then also defers the commands behind it, of any kind.
-    /// Stops at the first command that is not overdue.
+    /// Begins only if the deferred command was a start (`hasDeferredStart`), or if the first waiting command is a start
+    /// or the end of a lifetime. Stops at the first command that is not overdue. Also removes commands that can no
+    /// longer be sent (`removeUnsendableCommands`).
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -205,11 +201,11 @@ extension Delivery {
 
     /// Defers overdue commands that must wait longer than `deferredDelayMilliseconds`. Begins at the front of the
     /// waiting list, and stops at the first command that stays. Behind each deferred command, also removes the commands
-    /// that can no longer be sent (`removeUnsendableCommands`). An overdue command is deferred in four cases:
+    /// that can no longer be sent (`removeUnsendableCommands`). An overdue command is deferred if any of these is true:
     /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
     /// - The command's own pause is longer than `deferredDelayMilliseconds`.
     /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.
-    /// - The command is the end of a lifetime, and waits for a deferred start while another command pauses.
+    /// - The command is the end of a lifetime, and the activity expects a deferred start while another command pauses.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -242,14 +238,12 @@ extension Delivery {
         pools.queuedEntryCount > 0 ? earliestPoolReviewAtMilliseconds : nil
     }
 
-    /// Decides whether each pool is blocked, and checks the commands that wait for it. Finishes pushes that have
-    /// expired or that a newer command replaces. If the pool is blocked, also drops commands whose partition is
-    /// revoked, and defers those that will not be sent soon. Does nothing until `poolReviewIntervalMilliseconds` have
-    /// passed since the last review.
+    /// Decides whether each pool is blocked, and reviews its queues: finishes pushes that have expired or that a newer
+    /// command replaces. In a blocked pool, also drops commands whose partition is revoked, and defers those that will
+    /// not be sent soon. Does nothing until `poolReviewIntervalMilliseconds` have passed since the last review.
     ///
-    /// A command that waits for Redis is never deferred, because only Redis can decide about it. While Redis is silent,
-    /// the commands that wait for a credit are not deferred either: perhaps commands that wait for Redis have all
-    /// credits, and the pool itself works.
+    /// While Redis is silent, the commands that wait for a credit are not deferred: perhaps commands that wait for
+    /// Redis have all credits, and the pool itself works.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
@@ -277,8 +271,8 @@ extension Delivery {
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
             // Begin waiting activities here too, not only when another activity returns its credit. When the production
-            // pool becomes blocked, activities of unknown environment get credits of another kind
-            // (`PoolTable.poolKey`). Perhaps no activity has a credit of that kind, so none returns one.
+            // pool becomes blocked, activities of unknown environment need a credit of the kind `unknownEnvironment`
+            // instead (`PoolTable.poolKey`). Perhaps none of these credits is in use, so none is returned.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -335,8 +329,9 @@ extension Delivery {
                 continue
             }
             removeUnsendableCommands(of: activity, now: now)
-            // While an activity's environment is unknown, `PoolTable.poolKey` chooses the pool that gives its credit.
-            // If the choice is another pool now, begin the next command, which then waits for that pool.
+            // While an activity's environment is unknown, it waits for a credit of the pool that `PoolTable.poolKey`
+            // chooses. If this is another pool now, begin the next command: it takes a credit of the new pool, or waits
+            // for one.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {
@@ -362,7 +357,7 @@ extension Delivery {
 
 extension RecordSlot {
     /// Notes that the draw of a start is refunded, because the start is deferred: it draws again when it has come back.
-    /// Unlike `noteUnsentDrawRefunded`, this also concerns a start whose push was tried.
+    /// Unlike `noteUnsentDrawRefunded`, does so even if the push was tried.
     ///
     /// - Returns: true if the caller must queue the call `refundStart`; false if the start has no draw.
     fileprivate mutating func noteDrawRefundedForDeferral() -> Bool {

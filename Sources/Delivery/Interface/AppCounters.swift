@@ -3,7 +3,7 @@ public struct AppCounters: Sendable, Equatable {
     /// Commands that another command of their activity replaced in the lane, nearly always before Redis was asked about
     /// them. A second record of a command that the lane already has counts too.
     public var replacedCommandCount: UInt64 = 0
-    /// Superseded commands without a result of their own: the commands that replaced them count them.
+    /// Superseded commands that get no result of their own, because the commands that replaced them count them.
     public var supersededWithoutResultCount: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaitCount: UInt64 = 0

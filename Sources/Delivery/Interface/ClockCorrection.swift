@@ -4,15 +4,14 @@
 /// A reading is not exact, and each change of the correction sets the worker's clock forward or back. So the correction
 /// changes only if it is wrong by more than ``toleranceMilliseconds``.
 ///
-/// Without a third clock, nobody knows which of two clocks is wrong. But CLOCK_BOOTTIME, which nobody can set, can show
-/// that Redis' clock was set back. Then the correction does not change: with Redis' time, all workers would permanently
-/// refuse the newest commands, because their timestamps would be in the future. Redis' clock may also seem to be set
-/// forward. Its time is then used: the machine may be a virtual one that was paused, and CLOCK_BOOTTIME stops during
-/// the pause.
+/// CLOCK_BOOTTIME, which nobody can set, shows whether Redis' clock was set back. The correction then stays: with
+/// Redis' time, all workers would permanently refuse the newest commands, because their timestamps would be in the
+/// future. If Redis' clock seems to be set forward, its time is used: perhaps the machine was paused, and
+/// CLOCK_BOOTTIME with it.
 package struct ClockCorrection: Sendable, Equatable {
     package static let toleranceMilliseconds: Int64 = 1_000
-    /// A larger difference is not corrected, because no reading shows which of the two clocks is wrong. If Redis' clock
-    /// is the wrong one, a correction would stop all workers.
+    /// A larger difference between Redis' clock and the worker's own clock is not corrected: nobody knows which of the
+    /// two is wrong, and a wrong correction would stop all workers.
     package static let correctableMillisecondsMax: Int64 = 30 * 60_000
     /// Above this difference between the two clocks, an operator must correct one of them.
     package static let warningMilliseconds: Int64 = 60_000
@@ -53,8 +52,8 @@ package struct ClockCorrection: Sendable, Equatable {
     package private(set) var bootOffsetMilliseconds: Int64?
     /// What the correction added to the worker's own clock at the last reading that counted.
     package private(set) var addedMilliseconds: Int64 = 0
-    /// Whether Redis' clock was set back by more than ``warningMilliseconds`` since the last reading at which both
-    /// clocks agreed, and they do not agree now.
+    /// Whether Redis' clock was set back by more than ``warningMilliseconds`` since it last agreed with the worker's
+    /// own clock (``agreedOffsets``), and the two still disagree.
     package private(set) var isServerClockSetBack = false
     /// The offsets at the last reading at which both clocks agreed: they differed by at most ``warningMilliseconds``.
     /// Nil before the first reading, and while the clocks differ for an unknown reason, so that nobody knows which of
@@ -100,12 +99,11 @@ package struct ClockCorrection: Sendable, Equatable {
         bootOffsetMilliseconds = addedMilliseconds == 0 ? nil : systemOffsetMilliseconds + addedMilliseconds
     }
 
-    /// Compares the offsets of both clocks with ``agreedOffsets``. A slow drift must not look as if a clock was set
-    /// back. So each reading at which the clocks still agree replaces those offsets.
+    /// Decides whether Redis' clock counts as set back: its offset fell by more than ``warningMilliseconds`` below the
+    /// agreed one, and the worker's own clock kept its agreed offset (``agreedOffsets``). After that, the own clock's
+    /// offset may change, because CLOCK_BOOTTIME stops while the machine is paused.
     ///
-    /// Redis' clock counts as set back only if the worker's own clock has kept its agreed offset. As long as Redis'
-    /// clock counts as set back, the offset of the worker's own clock may change, and ``agreedOffsets`` stay:
-    /// CLOCK_BOOTTIME stops while the machine is paused, so after a pause a clock that is right has another offset.
+    /// Each reading at which the clocks agree sets new agreed offsets, so a slow drift does not count.
     private mutating func noteWhetherServerClockIsSetBack(_ offsets: BootOffsets) {
         isServerClockSetBack =
             agreedOffsets.map { agreedOffsets in

@@ -30,7 +30,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// Without this claim, Redis would reply `unknown` for a start that it had admitted, and the start would be lost.
     /// (R16)
     public var claim: UInt64
-    /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
+    /// Whether Redis held the start. If so, Redis keeps it until the lane settles it.
     public var isHeldStart: Bool
     /// Whether the command is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool
@@ -140,8 +140,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if deferralNeedsToken { record.token = (token, environment) }
-        // A deferred command is read by the rules for commands of producers, which must not name the alert of another
-        // command. So the version of a carried alert is in `Deferral.carriedAlertVersion` instead.
+        // A command that is read from a topic must not name the alert of another command. So the version of a carried
+        // alert is in `Deferral.carriedAlertVersion` instead.
         record.carriedAlertVersion = nil
         return record
     }

@@ -44,13 +44,10 @@ public struct DeliveryConfiguration: Sendable {
     /// The number of credits of one pool. A command is not admitted before it has a credit, so a newer state can
     /// replace it until then.
     public var creditsPerPoolMax = 2_000
-    /// The base of the pauses after failures that only delay a push (R18). The pause is this time, doubled once for
-    /// each such failure of the activity in a row. With 200 ms, the pauses are 400, 800, 1,600 ms and so on, up to
-    /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503.
-    ///
-    /// After the result `retrySoon`, the pauses are shorter. After the first and second failure they are this time,
-    /// without doubling. From the third to the tenth failure each pause is that of the third (1,600 ms in the example),
-    /// if the pool permits retries.
+    /// The base of the pauses after failures that only delay a push (R18). A pause is this time, doubled once for each
+    /// such failure of the activity in a row. With 200 ms, the pauses are 400, 800, 1,600 ms and so on, up to
+    /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. After the result
+    /// `retrySoon` the pauses are shorter (`Delivery+Retries`).
     ///
     /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
@@ -59,14 +56,13 @@ public struct DeliveryConfiguration: Sendable {
     /// (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long, at most, a command with an alert waits for a carrier: a newer state that Redis already knows and that
-    /// this lane has not read yet. Usually another worker admitted that state. The state may have been deferred since,
-    /// so ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
+    /// this lane has not read yet. It may have been deferred by another worker, so ``lengthenCarrierWait()`` makes this
+    /// time longer than the delay of deferred commands.
     public var carrierWaitMillisecondsMax: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
-    /// How many offsets above its committable offset a partition may be read: a power of two. The ledger of a partition
-    /// has one or two bits for each offset from the committable one to the newest one, so at most 256 KiB with this
-    /// number (`PartitionLedger`).
+    /// How many offsets above its committable offset a partition may be read: a power of two. The partition's ledger
+    /// (`PartitionLedger`) has one or two bits for each of these offsets, so at most 256 KiB with the default.
     public var ledgerWindowOffsetCount = 1 << 20
     /// The seed of the lane's random numbers. Different in each lane of each process, so that two lanes do not make the
     /// same claims and `apns-id`s.

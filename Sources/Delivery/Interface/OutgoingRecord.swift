@@ -1,13 +1,13 @@
 /// A record that the shell must produce to Kafka. When the shell has the delivery report, it calls
-/// `deliveryReportReceived`. For `Kind.traceOnly` there is nothing to produce, and the shell calls
-/// `deliveryReportReceived` at once.
+/// `handleDeliveryReport`. For `Kind.traceOnly` there is nothing to produce, and the shell calls
+/// `handleDeliveryReport` at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
-        /// A command for the deferred topic.
+        /// A command that the shell writes to the deferred topic.
         case deferral
-        /// The shell writes no record to Kafka, because the source record ends without a result. The shell may note
-        /// this in the source record's trace. It then acknowledges this outgoing record like any other.
+        /// Nothing to write to Kafka, because the source record ends without a result. The shell may note the end in
+        /// the source record's trace, and then acknowledges this outgoing record like any other.
         case traceOnly
     }
 
@@ -21,7 +21,7 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
 
     public var tag: UInt64 { UInt64(kind.rawValue) << 32 | UInt64(record.rawValue) }
 
-    /// Nil if no outgoing record has this tag.
+    /// Nil if the tag names no kind of outgoing record.
     public init?(tag: UInt64) {
         guard let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 32)) else { return nil }
         self.init(kind: kind, record: RecordIndex(rawValue: UInt32(truncatingIfNeeded: tag)))

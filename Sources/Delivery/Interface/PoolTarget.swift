@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What an APNs pool of the lane sends to: an app in one environment. Broadcasts may have a pool of their own. Then two
-/// pools have the same target, and `PoolTraffic` tells them apart.
+/// The app and the environment to which an APNs pool sends. If broadcasts have a pool of their own, two pools have the
+/// same target, and `PoolTraffic` tells them apart.
 public struct PoolTarget: Sendable, Equatable, BitwiseCopyable {
     public var appIndex: UInt16
     public var environment: APNsEnvironment

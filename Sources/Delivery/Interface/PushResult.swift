@@ -1,7 +1,7 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
     /// What APNs' response means for the push. The core imports no shell, so it repeats the cases of
-    /// `APNs.ResponseDisposition` that it needs. Several reasons of APNs may have the same meaning.
+    /// `APNs.ResponseDisposition` that it needs.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push is sent again
@@ -23,7 +23,7 @@ public struct PushResult {
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
         /// `isTokenRefusalTrusted`: then the environment is right.
         case tokenSuspect
-        /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
+        /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is not retired.
         case topicSuspect
         /// A broadcast's channel does not exist in this environment.
         case channelGone
@@ -60,11 +60,9 @@ public struct PushResult {
     public var connectionNumber: UInt32?
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
-    /// Whether a refusal means that the push's token is wrong. If false, the configuration of the app may be wrong
-    /// instead. True if both conditions hold:
-    /// - The pool's circuit breaker is closed.
-    /// - APNs has accepted a push of the pool to a device since the pool's previous BadDeviceToken or
-    ///   DeviceTokenNotForTopic. (The refusal that this result reports does not count.)
+    /// Whether a refusal shows that the push's token is wrong, and not the configuration of its app. True if the pool's
+    /// circuit breaker is closed, and APNs has accepted a push of the pool to a device since the pool's last
+    /// BadDeviceToken or DeviceTokenNotForTopic before this result.
     public var isTokenRefusalTrusted: Bool
 
     public init(

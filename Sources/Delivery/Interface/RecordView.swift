@@ -33,7 +33,8 @@ public struct RecordView {
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
     public var sentExpirationSeconds: Int64 { slot.push.sentExpirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
-    /// The number of the connection of this lane's last attempt, which the next attempt avoids; nil: there was none.
+    /// The number of the connection that this lane's last attempt used, and that the next attempt avoids; nil: there
+    /// was no attempt.
     public var avoidedConnectionNumber: UInt32? {
         slot.push.avoidedConnectionNumber == 0 ? nil : slot.push.avoidedConnectionNumber
     }
@@ -66,8 +67,8 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
-    /// The number of results that this record has had before the current one. A record that brings a token has one
-    /// result for its own command, if the record is a command, and one for each held command that the token releases.
+    /// The number of results that this record has had before the current one. A record has one result for its own
+    /// command, if it is a command, and one for each held command that its token releases.
     public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
@@ -75,8 +76,8 @@ public struct RecordView {
     public var activity: UnsafeRawBufferPointer {
         slot.bytes(isAudienceCommand ? BlockRange() : slot.texts.subject)
     }
-    /// The command's id. If the command brought none, this is empty until the core makes one: when the command is held,
-    /// deferred, handed over to the core of audiences or finished.
+    /// The command's id. Empty if the command brought none, until it is held, deferred, handed over to the core of
+    /// audiences or finished: then the core makes one.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.texts.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(slot.texts.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.texts.attributesType) }
@@ -112,15 +113,14 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // The default id of a command is the place of its record, `topic/partition/offset`. If it is too long for an
-        // id, the record gets none, and its next reader makes a default id. For a deferred command this is the same id
-        // again, because its record names its source (`Deferral`). For a held command it is the place of the
-        // registration that releases it.
+        // The default id of a command is the place of its record, `topic/partition/offset`. If it is too long for the
+        // field, the record gets no id, and its next reader makes a default id again: the same one for a deferred
+        // command, and the place of the registration for a held command that a registration releases.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
-        record.expirationSeconds = slot.ownExpirationSeconds
+        record.expirationSeconds = slot.expirationSeconds
         if !slot.bodyLayout.alert.isAbsent { record.carriedAlertVersion = slot.alert.sourceVersion }
         return record
     }
@@ -144,9 +144,9 @@ public struct RecordView {
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
     public var bodyLayout: PushBody.Layout { slot.bodyLayout }
-    /// The expiration that the command names, UNIX seconds; -1: it names none. A start always has an expiration,
-    /// because the policy's `startSeconds` limit it.
-    public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
+    /// When the command expires, UNIX seconds. An update or end expires when the command says; -1: it says nothing. A
+    /// start expires when the command or the policy (`startSeconds`) says, at the earlier time.
+    public var expirationSeconds: Int64 { slot.expirationSeconds }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDateSeconds: Int64 { slot.staleDateSeconds }
     public var hasAlert: Bool { slot.hasAlert }
@@ -165,8 +165,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start. For a start that was deferred, this is its claim from
-    /// before the deferral, until Redis has admitted the new one.
+    /// The claim with which Redis may have admitted the start. For a start that was deferred, this is the claim from
+    /// before the deferral, until Redis has admitted the start with its new claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }

@@ -8,8 +8,8 @@ public struct ReloadableSettings: Sendable {
         /// The index of the app's default policy in ``ReloadableSettings/policies``. This policy applies to:
         /// - registrations
         /// - commands that name no policy
-        /// - held and deferred commands whose policy is no longer configured. (A deferred lifetime command with such a
-        ///   policy is `invalid` instead.)
+        /// - held and deferred commands whose policy is no longer configured, except deferred lifetime commands: they
+        ///   are `invalid`
         public var defaultPolicyIndex = 0
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
@@ -25,10 +25,10 @@ public struct ReloadableSettings: Sendable {
     /// A push that the retry budget does not permit may wait longer
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).
     public var retryMillisecondsMax: Int64 = 300_000
-    /// How long a command may be in the lane before it is deferred. The time is at most one second
-    /// (`Delivery.earlyDeferAfterMilliseconds`) if the command was deferred before, or if the lane is more than half
-    /// full. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`. With the
-    /// default, a short outage of APNs defers no command.
+    /// After this time in the lane, a command is deferred unless the lane expects to send it within
+    /// `deferredDelayMilliseconds`. The time is at most one second (`Delivery.earlyDeferAfterMilliseconds`) if the
+    /// command was deferred before, or if the lane is more than half full. With the default, a short outage of APNs
+    /// defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// After this time a deferred command comes back from the deferred topic; earlier if a blocked pool of the lane
     /// sends again. The defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that

@@ -2,7 +2,7 @@
 /// tombstones, and of updates that came after the end. If the count of an activity has changed since Redis was asked
 /// about the activity's restart, Redis must be asked again. (R35)
 ///
-/// Activities whose hashes have the same lowest bits share a count. So Redis is sometimes asked again in vain.
+/// Activities whose hashes have the same lowest bits share a count. So Redis is sometimes asked again without need.
 struct LifetimeReportCounts {
     private static var bucketCount: Int { 256 }
 

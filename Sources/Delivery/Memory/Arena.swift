@@ -5,8 +5,8 @@
 /// The lists of free blocks are outside the blocks. Otherwise taking or freeing a block would read the block, which
 /// would often be a cache miss.
 ///
-/// A block above the largest size (128 KiB) is allocated separately. Only records far above every limit of the domain
-/// need one, and they go to the dead letters.
+/// A block above the largest size (128 KiB) is allocated separately. Only a record that is much too large to be valid
+/// needs one, for its dead letter.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
@@ -27,9 +27,9 @@ struct Arena: ~Copyable {
     /// The bytes of the smallest chunk, which has one block of the largest size.
     static var chunkBytesMin: Int { 128 << 10 }
     static var chunkBytesMax: Int { 1 << 20 }
-    /// The size class of a block above the largest size, which `free` deallocates.
+    /// The size class of a block above the largest size. `free` deallocates such a block.
     private static var outsizedSizeClass: UInt8 { 255 }
-    /// The size class of `Block.none`, which `free` ignores.
+    /// The size class of `Block.none`. `free` does nothing for it.
     private static var absentSizeClass: UInt8 { 254 }
 
     /// A stack of the free blocks of one size. It has room for every block of this size.
@@ -146,8 +146,7 @@ struct Arena: ~Copyable {
         block - Int(bitPattern: block) % chunkBytes
     }
 
-    /// Cuts a new chunk into blocks of a size that has no free block. `allocate` returns the first blocks of the chunk
-    /// first.
+    /// Allocates a chunk and cuts it into free blocks of one size. Called when this size has no free block.
     private mutating func addBlocks(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
         // The chunk is aligned to its own size, so that a block's address gives its chunk.

@@ -22,8 +22,8 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Inlined. Otherwise the queues of records and of activities share one function, and each call costs two
-    /// instructions more.
+    /// Inlined, which saves two instructions for each call: otherwise the queues of records and of activities share one
+    /// function.
     @inline(__always)
     package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")

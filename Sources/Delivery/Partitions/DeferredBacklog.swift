@@ -7,10 +7,10 @@ struct DeferredBacklog: BitwiseCopyable {
     /// When the wait ends at the latest, a monotonic time; `.min`: there is no wait. By then, each command that was
     /// deferred before the partition's assignment is due.
     private var waitEndMilliseconds: Int64 = .min
-    /// Where the reading of the partition began.
+    /// The offset at which the lane began to read the partition.
     private var startOffset: Int64 = 0
-    /// The end of the log when the lane first learned it; `.max`: not known yet. Commands from here on were deferred
-    /// after the assignment, usually by this lane.
+    /// The offset at the end of the log when the lane first learned it; `.max`: not known yet. Commands from here on
+    /// were deferred after the assignment, usually by this lane.
     private var endOffset: Int64 = .max
 
     init() {}
@@ -20,10 +20,10 @@ struct DeferredBacklog: BitwiseCopyable {
         (self.startOffset, self.waitEndMilliseconds) = (startOffset, waitEndMilliseconds)
     }
 
-    /// Notes the end of the log. Only the first one counts.
+    /// Notes the offset at the end of the log. Only the first call has an effect.
     mutating func noteLogEnd(_ logEndOffset: Int64) { if endOffset == .max { endOffset = logEndOffset } }
 
-    /// Whether the lane may still have to read one of these commands.
+    /// Whether the lane may still have to read a command that a previous owner deferred. False when the wait is over.
     ///
     /// - Parameter nextOffset: the offset after the last record of the partition that the lane has received.
     func mayHaveUnreadCommands(nextOffset: Int64, now: Moment) -> Bool {

@@ -63,9 +63,9 @@ extension Delivery {
         partitions[partitionIndex]?.pointee.composeProgress()
     }
 
-    /// Returns `PartitionLedger.progressRevision`, a number that grows with each record that is settled or skipped, and
-    /// with each gap above the committable offset; 0 if the partition is not assigned. While the number is unchanged,
-    /// the caller need not read the metadata of `composeProgress` again.
+    /// Returns a number that grows when the settled offsets of the partition change
+    /// (`PartitionLedger.progressRevision`); 0 if the partition is not assigned. While the number is unchanged, the
+    /// caller need not read the metadata of `composeProgress` again.
     public func progressRevision(_ partitionIndex: UInt32) -> UInt64 {
         partitions[partitionIndex]?.pointee.ledger.progressRevision ?? 0
     }
@@ -93,7 +93,8 @@ extension Delivery {
     /// Drops a record of a revoked partition, unless a step of it is under way.
     ///
     /// A start that waits for a retry is not dropped, because Redis may have admitted it with a claim that only this
-    /// lane knows. If the start's pool is blocked, the start is deferred with this claim (`mustBeDeferredToNextOwner`).
+    /// lane knows. If the start's pool is blocked, the start is deferred with this claim (`mustBeDeferredToNextOwner`);
+    /// otherwise it stays.
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -209,8 +210,8 @@ public struct PartitionProgress: Sendable, Equatable {
     /// kinds of settled records are left out: those that the next owner must read again
     /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
     public var metadata: [UInt8]
-    /// Whether all reread records at or above the settled offset are settled again (``RereadOffsets``). If not, the
-    /// metadata still names them, and the rereading is not complete.
+    /// Whether all reread records at or above `RereadOffsets.settledEndOffset` are settled again. If not, the metadata
+    /// still names them, and the rereading is not complete.
     public var areRereadRecordsSettled: Bool
 
     package init(committableOffset: Int64, metadata: [UInt8], areRereadRecordsSettled: Bool = true) {

@@ -4,9 +4,9 @@
 /// the newest one. An offset without a record (after compaction, or of a transaction marker) counts as settled as soon
 /// as the lane receives a later offset.
 ///
-/// The bits are in rings. A ring grows with the number of offsets between the committable one and the newest one, up to
-/// `windowOffsetCount` bits. A worker may have thousands of partitions. With rings of the full size, they would take
-/// hundreds of megabytes that `MemoryBudget` does not count.
+/// The bits are in rings, which grow with the number of these offsets, up to `windowOffsetCount` bits. Rings of the
+/// full size would take hundreds of megabytes in a worker with thousands of partitions, and `MemoryBudget` does not
+/// count them.
 ///
 /// The metadata of a commit names the settled offsets above the committable one, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`).
@@ -18,7 +18,7 @@ package struct PartitionLedger: ~Copyable {
         case settledByPreviousOwner
     }
 
-    /// The number of bits in a new ring: the least that a ring can have.
+    /// The number of bits in a new ring. No ring has fewer.
     private static var ringOffsetCountMin: Int { 64 }
     /// Larger rings shrink to this size, 4 KiB, when all received records are settled. It is not smaller, so that a
     /// ring shrinks and grows again at most once for each 32,768 records.
@@ -37,9 +37,9 @@ package struct PartitionLedger: ~Copyable {
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// A number that grows with each record that is settled, or that is skipped because a previous owner settled it,
-    /// and with each gap without records above the committable offset. While the number is unchanged, the lane need not
-    /// report the settled offsets again.
+    /// A number that grows when the settled offsets change: with each record that is settled, or skipped because a
+    /// previous owner settled it, and with each gap without records above the committable offset. While it is
+    /// unchanged, the lane need not report the settled offsets again.
     package private(set) var progressRevision: UInt64 = 0
     private var hasReceivedRecord = false
     /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
@@ -50,8 +50,8 @@ package struct PartitionLedger: ~Copyable {
     /// memory: for example, the token of a command that a newer command has replaced. Nil until there is such an
     /// offset.
     ///
-    /// In a backlog whose commands bring tokens, nearly all settled offsets are of this kind. A list of them would be
-    /// long, but bits take the same memory for any number of offsets.
+    /// It is a ring and not a list, because in a backlog whose commands bring tokens nearly all settled offsets are of
+    /// this kind.
     private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsetCount: Int) {
@@ -191,8 +191,8 @@ package struct PartitionLedger: ~Copyable {
         return endOffset
     }
 
-    /// Clears the bits of restored offsets whose records the lane will not receive. In the ring, an offset that is
-    /// `ringOffsetCount` higher has the same bit, and would otherwise seem to be settled.
+    /// Clears the bits below `bound` of restored offsets whose records the lane will not receive. In the ring, an
+    /// offset that is `ringOffsetCount` higher has the same bit, and would otherwise seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {

@@ -27,9 +27,8 @@ package struct ReceiptTimes: ~Copyable {
     /// Adds a sample for a received record, if the last sample is old enough.
     ///
     /// - Parameters:
-    ///   - committableOffset: all records below this offset are settled. If there is no room, their samples may be
-    ///     removed.
-    ///   - areEarlierRecordsSettled: if true, all earlier records are settled, and all earlier samples are removed.
+    ///   - committableOffset: all records below this offset are settled, so their samples may be removed to make room.
+    ///   - areEarlierRecordsSettled: whether all earlier records are settled. If so, all earlier samples are removed.
     package mutating func noteReceipt(
         _ offset: Int64,
         atMilliseconds receivedAtMonotonicMilliseconds: Int64,
@@ -61,8 +60,8 @@ package struct ReceiptTimes: ~Copyable {
         return low > 0 ? samples[low - 1].receivedAtMonotonicMilliseconds : nil
     }
 
-    /// Makes room: removes the samples that only settled records need, if these are at least half of all. Otherwise
-    /// removes every second sample.
+    /// Makes room for a sample: removes the samples that only settled records need, if these are at least half of all.
+    /// Otherwise removes every second sample.
     private mutating func makeRoomForSample(committableOffset: Int64) {
         var firstKept = 0
         while firstKept + 1 < sampleCount, samples[firstKept + 1].offset <= committableOffset { firstKept += 1 }

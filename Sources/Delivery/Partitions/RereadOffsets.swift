@@ -11,14 +11,15 @@
 /// The lane reads ahead until it has received all reread records (`ReadAhead.noteLag`). Otherwise an activity could get
 /// several old states, one after the other, before the lane reads the newest one.
 struct RereadOffsets {
-    /// All records below this offset were settled before.
+    /// All records below this offset were settled before Redis lost data.
     let settledEndOffset: Int64
-    /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
+    /// Which records from `settledEndOffset` on were settled before Redis lost data: ranges of offsets, ascending and
+    /// disjoint.
     private let settledRanges: [Range<Int64>]
     /// One above the highest offset of a reread record. Most records are at or above this offset, so that `contains`
     /// needs no search for them.
     private let rereadEndOffset: Int64
-    /// All records below this offset that `settledRanges` has are settled again.
+    /// All records of `settledRanges` below this offset are settled again.
     private var settledAgainEndOffset: Int64 = .min
 
     /// Makes the value for a partition without reread records.
@@ -33,7 +34,7 @@ struct RereadOffsets {
     /// Whether a record at `offset` or above may be reread.
     func mayContainOffsets(from offset: Int64) -> Bool { offset < rereadEndOffset }
 
-    /// Whether all reread records at or above `settledEndOffset` are settled again. Then the ledger alone knows which
+    /// Whether all reread records at or above `settledEndOffset` are settled again. If so, the ledger alone says which
     /// records are settled.
     var areRangesSettledAgain: Bool { settledRanges.isEmpty || settledAgainEndOffset >= rereadEndOffset }
 

@@ -3,7 +3,8 @@
 /// predicts with them what the cores would decide. (R20)
 package enum AgeRules {
     /// The maximum age of an update: the system ends an activity after this time (Apple, "ActivityKit"), so an older
-    /// update changes nothing. An `apns-expiration` that comes from a stale date is at most this time from now.
+    /// update changes nothing. If an update's stale date gives its `apns-expiration`, this is at most this time from
+    /// now.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The maximum age of an end, and of the registration of an activity: the Lock Screen shows no activity for longer
     /// than this, whether the activity has ended or not (Apple, "ActivityKit").
@@ -48,12 +49,11 @@ package enum AgeRules {
 
     /// Whether a registration or unregistration is so old that it is useless: its activity has ended, or its
     /// push-to-start token counts as expired. Kafka keeps the last record of each key forever (log compaction), so in
-    /// time most of them are this old. If workers wrote them all to Redis when they read a whole topic, Redis would get
-    /// a key for each of them.
+    /// time most of them are this old. If workers wrote them all to Redis, Redis would get a key for each of them.
     ///
     /// - Parameter registeredAtWallMilliseconds: when the token was registered or unregistered. To decide whether Redis
-    ///   gets the record, pass the record's time instead if it is later: the clock of a phone may be behind, although
-    ///   its activity is alive.
+    ///   gets the record, pass the record's time if it is later: the clock of a phone may be behind, although its
+    ///   activity is alive.
     package static func isRegistrationExpired(
         registeredAtWallMilliseconds: Int64,
         isPushToStart: Bool,

@@ -52,8 +52,8 @@ package struct PolicyTable: Sendable {
         restartsActivities = policies.contains(where: \.restartsActivities)
     }
 
-    /// Returns copies of the policies with ``Policy/Bucket/longestFillSeconds`` set in each bucket: the longest time in
-    /// which a bucket of the same kind fills in any of the policies.
+    /// Returns copies of the policies in which each bucket has ``Policy/Bucket/longestFillSeconds``: the longest time
+    /// that any of the policies needs to fill its bucket of the same kind.
     private static func withLongestFillSeconds(_ policies: [Policy]) -> [Policy] {
         let budgetFillSeconds = policies.map { max($0.budget.fillSeconds, $0.frequentBudget.fillSeconds) }.max() ?? 0
         let startBudgetFillSeconds = policies.map(\.startBudget.fillSeconds).max() ?? 0

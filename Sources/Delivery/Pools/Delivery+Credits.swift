@@ -15,9 +15,9 @@ extension Delivery {
         return true
     }
 
-    /// Moves the activity's credit to `pool`, the pool of its current command. The credit may be of another pool: when
-    /// it was taken, the activity's environment may have been unknown, or another one. Begins activities that wait for
-    /// a credit of that other pool. The caller may still use `activity`.
+    /// Moves the activity's credit to `pool`, the pool of its current command, and begins activities that wait for a
+    /// credit of the old pool. The two pools differ if the activity's environment was unknown, or another one, when the
+    /// credit was taken. The caller may still use `activity`.
     ///
     /// - Returns: false if `pool` has no free credit. The activity then keeps the credit that it has.
     @inline(__always)

@@ -1,10 +1,9 @@
 /// Decides when the lane reports that one of its blocked pools works again, or perhaps does. After a report, the lane's
 /// deferred commands are read at once, even those that are not due.
 ///
-/// Two reports are at least an interval apart, and what happens between them is reported at the end of the interval.
-/// Otherwise a pool that fails again and again would make the lane read and defer all its commands repeatedly, also
-/// those of other apps. Exception: if the last report was about a mere connection, responses are reported at once. The
-/// connection has proved nothing, so the commands that were read because of it may be deferred again by now.
+/// Two reports are at least an interval apart. Otherwise a pool that fails again and again would make the lane read and
+/// defer all its commands repeatedly, also those of other apps. Exception: responses are reported at once if the last
+/// report was about a mere connection: the commands that were read because of it may be deferred again by now.
 struct PoolRecoveryReports {
     enum Evidence {
         /// A pool has opened a connection, so perhaps it works.

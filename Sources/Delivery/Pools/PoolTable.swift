@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// Names one set of credits of an app: those of its production pool, those of its sandbox pool, or those for activities
-/// of unknown environment. An activity's environment is unknown until an admission or a command's token names it; until
-/// then ``PoolTable/poolKey(of:_:)`` chooses the credits.
+/// of unknown environment. An admission or a command's token names the environment; until then
+/// ``PoolTable/poolKey(of:_:)`` chooses the credits.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable {
         case production, sandbox
@@ -32,10 +32,11 @@ final class PoolTable {
     /// begins.) The responses to these few pushes show when the pool works again. All other commands wait before their
     /// admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
-    /// A state is retried soon (``isStateRetriedSoon(_:now:)``) if its retry is due within this time. A start that
-    /// waits for such a retry usually waits less than the ten seconds after which it would be deferred.
+    /// How soon the retry of an update or end must be due to count as soon (``isStateRetriedSoon(_:now:)``). A start
+    /// that must not be a probe waits for this retry, usually less than the ten seconds after which the start would be
+    /// deferred.
     private static let soonMillisecondsMax: Int64 = 5_000
-    /// For how long a state still counts as retried soon after its retry is due: Redis must first admit it again.
+    /// For how long a retry that is due still counts as soon: Redis must first admit the update or end again.
     private static let admissionMillisecondsMax: Int64 = 1_000
 
     /// One pool's queues, taken credits and rate of responses.
@@ -49,7 +50,7 @@ final class PoolTable {
         /// The monotonic time of the earliest known retry of an update or end; `.min`: none is known. The update or end
         /// may have its outcome already.
         var stateRetryDueMilliseconds = Int64.min
-        /// Whether the app has this pool. For the kind `unknownEnvironment`: whether the app has both pools.
+        /// Whether the app has this pool. The kind `unknownEnvironment` is a pool only if the app has both others.
         let isConfigured: Bool
         /// For the kind `unknownEnvironment`: the pool from which an activity usually takes its credit while its
         /// environment is not known (`poolKey(of:_:)`).
@@ -294,16 +295,16 @@ final class PoolTable {
     }
 
     /// Unblocks a pool if nothing waits for it any longer, and responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). Called at the end of a review (`reviewPoolQueues`): the next review
-    /// comes only when something waits for a pool, and until then such a pool would stay blocked.
+    /// (`PoolThroughput.unblockIfResponsesCame`). Without this, such a pool would stay blocked until something waits
+    /// for it: only then `reviewPoolQueues` checks it again.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         rows[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { recoveryReports.note(.responses) }
     }
 
-    /// Notes that the pool has opened a connection to APNs. If the pool is blocked and nothing waits for it, then all
-    /// its commands are deferred, and no response can show that it works again. So the deferred commands are read at
+    /// Notes that the pool has opened a connection to APNs. If the pool is blocked and nothing waits for it, all its
+    /// commands are deferred, and no response can show that it works again. So the deferred commands are then read at
     /// once. The pool stays blocked until responses to their pushes come.
     func noteConnection(of poolKey: PoolKey) {
         if isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 { recoveryReports.note(.connection) }

@@ -6,7 +6,7 @@ extension Delivery {
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
     ///
     /// Before that, finishes or supersedes the waiting pushes that must not be sent any more: those that have expired,
-    /// states that a newer state may replace at once, and starts that an end or a newer start replaces.
+    /// and those that another command replaces (`isReplacedAtOnce`).
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. If false, retries leave the queue and wait
@@ -61,8 +61,8 @@ extension Delivery {
     }
 
     /// Whether the activity's newer command replaces this push at once, while the push waits for a stream. Call this
-    /// only if a waiting command replaces the push (`isCurrentCommandReplaced`). A start is always replaced. Any other
-    /// push is replaced in two cases:
+    /// only if a waiting command replaces the push (`isCurrentCommandReplaced`). True if any of these is true:
+    /// - The push is a start.
     /// - The activity's next command may begin, so the newer command may be sent at once.
     /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
     ///   than the newer command's state. (R21)
@@ -77,7 +77,7 @@ extension Delivery {
 
     /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also undoes the delay of the
     /// activity's next command, so that a newer state can still replace the push.
-    public mutating func pushNotSent(_ record: RecordIndex) {
+    public mutating func putBackPush(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
@@ -97,12 +97,12 @@ extension Delivery {
     }
 
     /// Notes that a pool has opened a connection to APNs, and so may work again after an outage.
-    public func poolConnected(_ pool: PoolTarget) { pools.noteConnection(of: PoolKey(pool)) }
+    public func noteConnection(of pool: PoolTarget) { pools.noteConnection(of: PoolKey(pool)) }
 
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
     /// its own push or token. A fault of the service, the key or the connection, or too much load, only delays the
     /// command. (R18)
-    public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
+    public mutating func handlePushResponse(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.showsThatAPNsWorks {
@@ -151,14 +151,14 @@ extension Delivery {
     /// Plans the retry of a push that APNs refused with 429. Called when Redis has replied to the call `throttle`. Also
     /// called when Redis has refused this call: the activity's spacing then does not become longer.
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
-        // This retry needs no permission, because `takeNextPush` checks the pool's retry budget before it sends the
-        // push again.
+        // `isRetryPermitted` is true, because `takeNextPush` checks the pool's retry budget before it sends the push
+        // again.
         let activity = activityOfCurrentCommand(record, in: .recordingThrottle)
         retry(record, of: activity, .throttled, isRetryPermitted: true, now: now)
     }
 }
 
-/// The last push that `takeNextPush` returned, and what `pushNotSent` must restore if no stream takes it. The core
+/// The last push that `takeNextPush` returned, and what `putBackPush` must restore if no stream takes it. The core
 /// remembers only one push, because the shell puts a push back before it asks for the next one.
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.null`: none.

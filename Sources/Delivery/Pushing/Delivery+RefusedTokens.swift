@@ -6,8 +6,8 @@ import LiveActivity
 /// lose the invalidation: the next owner would find no token in Redis, so APNs would not refuse the token again. (R17)
 extension Delivery {
     /// Begins to retire a token that APNs refused. Exception: if APNs says since when the token is dead, and the token
-    /// was registered at that time or later, perhaps APNs does not know this registration yet. Then the token stays,
-    /// and the push is retried later. (R17)
+    /// was registered at that time or later, the push is retried later: perhaps APNs does not know this registration
+    /// yet. (R17)
     ///
     /// What follows for the refused command:
     /// - An update or end is held, with its alert.
@@ -40,9 +40,9 @@ extension Delivery {
             // Only count the acknowledgement: `Delivery.acknowledge(_:)` would also hold the command for the next
             // token.
             records[record].ending.acknowledge()
-            // If an earlier attempt probably ended the activity, settle the end as `accepted`. After a crash, the next
-            // owner may read this end again. Redis then replies that the phone has shown the end, so the life leaves
-            // the timetable. With `notShown`, the life would stay there, and `LifetimeKeeper` would make the end again.
+            // If an earlier attempt probably ended the activity, settle the end as `accepted`. If the next owner reads
+            // this end again after a crash, Redis then replies that the phone has shown the end, and the life leaves
+            // the timetable. After `notShown`, `LifetimeKeeper` would make the end again.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishAndEndTurn(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)

@@ -19,14 +19,17 @@ extension Delivery {
     /// may be deferred. So it cannot keep its offset unsettled for hours.
     private static var retrySoonFailuresMax: UInt8 { 10 }
 
-    /// Plans the next attempt of a push that was only delayed (R18). There are two exceptions:
+    /// Decides what becomes of a push that was only delayed (R18). The first of these rules that applies decides:
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
+    /// - After `retrySoon` and few failures (`shortBackOffFailuresMax`), the push waits shortly and keeps its credit.
+    /// - If the pool permits no retry now, the push waits for this permission (`beginWaitForRetryBudget`).
+    /// - Otherwise the push waits until the service probably works again (`beginWaitForService`).
+    ///
+    /// If one of the last two waits is too long for the lane, the command is deferred instead.
     ///
     /// - Parameter isRetryPermitted: whether the pool may retry a push now (`RetryPermission`). If not, the push waits
-    ///   longer. A short back-off (`shortBackOffFailuresMax`) needs no permission, because `takeNextPush` asks for it
-    ///   afterwards. By then, APNs has probably accepted other pushes that were sent together with this one, so that
-    ///   retries are permitted. (APNs refuses a push sooner than it accepts one.)
+    ///   longer (`beginWaitForRetryBudget`), unless its back-off is short.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -75,13 +78,14 @@ extension Delivery {
     }
 
     /// Makes the current command wait before its push is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. A newer state replaces the command at once, and then waits only for
-    /// `earliestBeginAtMilliseconds`.
+    /// commands of the pool can begin. A newer state may replace it meanwhile, and need not wait as long.
     ///
-    /// The command is deferred instead in three cases: the wait is longer than `deferredDelayMilliseconds`, the command
-    /// is overdue, or it is a start that must go to the partition's next owner (`mustBeDeferredToNextOwner`).
+    /// The command is deferred instead if any of these is true:
+    /// - The wait is longer than `deferredDelayMilliseconds`.
+    /// - The command is overdue, and `defersIfOverdue` is true.
+    /// - The command is a start that must go to the partition's next owner (`mustBeDeferredToNextOwner`).
     ///
-    /// - Parameter defersIfOverdue: false: an overdue command is not deferred, because its wait is short.
+    /// - Parameter defersIfOverdue: false if the wait is short.
     private mutating func beginWaitForService(
         of activity: ActivityIndex,
         pauseMilliseconds: Int64,

@@ -12,7 +12,7 @@ extension RecordSlot {
         AgeRules.stateExpirationSeconds(
             timestamp: version.timestamp,
             isEnd: event == .end,
-            ownExpirationSeconds: ownExpirationSeconds
+            ownExpirationSeconds: expirationSeconds
         ) < now.wallSeconds
     }
 
@@ -25,7 +25,7 @@ extension RecordSlot {
         let nowSeconds = now.wallSeconds
         push.sentExpirationSeconds =
             switch event {
-            case _ where hasOwnExpiration: ownExpirationSeconds
+            case _ where hasExpiration: expirationSeconds
             case .start: preconditionFailure("a start has an expiration")
             case .update where staleDateSeconds > nowSeconds:
                 min(staleDateSeconds, nowSeconds + AgeRules.updateAgeSecondsMax)
@@ -64,9 +64,10 @@ extension RecordSlot {
         }
     }
 
-    /// Notes how Redis must retire a token that APNs calls dead or does not know, and returns true. Exception: if APNs
-    /// says since when the token is dead, and the token was registered at that time or later, notes nothing and returns
-    /// false: perhaps APNs does not know this registration yet. (R17)
+    /// Notes how Redis must retire a token that APNs calls dead or does not know.
+    ///
+    /// - Returns: false, without a change, if APNs says since when the token is dead, and the token was registered at
+    ///   that time or later: perhaps APNs does not know this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

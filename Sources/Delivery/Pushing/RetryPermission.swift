@@ -32,8 +32,8 @@ public struct RetryPermission: Sendable {
     private var recentResponseBits: UInt32 = 0
     private var currentPeriod = ResponseCounts()
     private var previousPeriod = ResponseCounts()
-    /// When the current period ends, a monotonic time; before the first response a time long past, from which
-    /// `beginPeriod` can still compute without overflow.
+    /// When the current period ends, a monotonic time. Before the first response it is long past, but not `.min`:
+    /// `beginPeriod` subtracts it from the current time, which must not overflow.
     private var currentPeriodEndMilliseconds = Int64.min / 2
     // When APNs last accepted a push, and when the pool last sent one, monotonic times; `.min`: never.
     private var lastAcceptedAtMilliseconds = Int64.min

@@ -85,9 +85,11 @@ extension Delivery {
         carryOut(readAhead.advance(fullness(now: now), now: now), now: now)
     }
 
-    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for
-    /// `readAheadMillisecondsMax` or longer, because reading ahead has not filled this window. Such a partition stops
-    /// alone (R22), perhaps for hours, and meanwhile the other partitions must be able to read ahead.
+    /// How full the lane is: its room for records, its room for bytes, and the window of offsets of each partition.
+    ///
+    /// A partition whose oldest record has been unsettled for `readAheadMillisecondsMax` or longer does not count with
+    /// its window, because it is not reading ahead that fills it. Such a partition stops alone (R22), perhaps for
+    /// hours. Meanwhile the other partitions must be able to read ahead.
     private func fullness(now: Moment) -> ReadAhead.Fullness {
         let sinceMilliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
         if isFuller(thanQuarters: 3, leavingOutUnsettledSince: sinceMilliseconds) { return .aboveThreeQuarters }
@@ -95,10 +97,10 @@ extension Delivery {
     }
 
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
-    /// partition's window. Always true if `isBlockMemoryFull`.
+    /// partition's window (`PartitionLedger.windowOffsetCount`). Always true if `isBlockMemoryFull`.
     ///
-    /// - Parameter sinceMilliseconds: leaves out the window of a partition whose oldest unsettled record was
-    ///   received at this monotonic time or before; `.min`: leaves out no window.
+    /// - Parameter sinceMilliseconds: leaves out the window of a partition whose oldest unsettled record was received
+    ///   at this monotonic time or before; `.min`: leaves out no window.
     func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince sinceMilliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
             || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || isBlockMemoryFull

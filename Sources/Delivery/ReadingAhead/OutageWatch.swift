@@ -3,10 +3,7 @@
 /// replace older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
-    /// (`noteResponse`).
-    ///
-    /// Time before `readAheadEndMilliseconds` does not count: the lane itself held calls or pushes back until then, so
-    /// their wait shows no new outage.
+    /// (`noteResponse`). The time in which the lane itself held them back does not count (`readAheadEndMilliseconds`).
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.

@@ -15,8 +15,8 @@ struct ReadAhead {
         case off
         /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
         /// begin. Next:
-        /// - `off` when the lane has caught up, or when it reads no partition again and its lag was small
-        ///   (``smallLagRecordsMax``) for `smallLagMilliseconds`.
+        /// - `off` when the lane has caught up, or when its lag was small (``smallLagRecordsMax``) for
+        ///   `smallLagMilliseconds` and no partition is read again (R25).
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
         case readingAhead
@@ -46,9 +46,8 @@ struct ReadAhead {
     }
 
     /// How full a lane is, by the fullest of these: its room for records, its room for bytes, and each partition's
-    /// window of offsets. `Phase.readingAhead` ends above three quarters, `Phase.emptying` at half. With only one
-    /// bound, nearly each record would change the phase. (`Delivery.fullness` leaves out a window that an old record
-    /// keeps full.)
+    /// window of offsets (exception: `Delivery.fullness`). `Phase.readingAhead` ends above three quarters,
+    /// `Phase.emptying` at half. With only one bound for both, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -72,7 +71,7 @@ struct ReadAhead {
     private(set) var phase = Phase.off
     /// Whether the lane is known to have a backlog: since the phase was last `off`, the lane was at some time behind by
     /// more than `readAheadLagRecords`. Guessed lags do not count, because only a real backlog permits superseded
-    /// commands without results in the mode `countedWhenBehind`.
+    /// commands without results (`SupersededResultMode.countedWhenBehind`).
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
@@ -94,9 +93,9 @@ struct ReadAhead {
         readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
 
-    /// Whether the lane must read ahead: its lag is above `readAheadLagRecords`, or it reads a partition again. For a
-    /// rereading, the number of records does not matter: Redis may have lost the versions of reread states, and would
-    /// admit one old state after the other, so the lane must first read the newest one.
+    /// Whether the lane must read ahead: its lag is above `readAheadLagRecords`, or it reads a partition again, with
+    /// however few records. Redis may have lost the versions of reread states, and would admit one old state after the
+    /// other. So the lane must first read the newest one.
     private var isFarBehind: Bool { lagRecordCount > readAheadLagRecords || rereadingPartitionCount > 0 }
 
     /// The largest lag that is small: just below half of `readAheadLagRecords`.
@@ -112,7 +111,7 @@ struct ReadAhead {
     private var latestReadAheadEndMilliseconds: Int64 { readingAheadSinceMilliseconds + readAheadMillisecondsMax }
 
     /// When the lane stops reading ahead because its lag was small for `smallLagMilliseconds`: a monotonic time;
-    /// `.max`: the lag is not small, or the lane reads a partition again.
+    /// `.max`: the lag is not small, or a partition is read again after a loss of Redis (R25).
     private var smallLagReadAheadEndMilliseconds: Int64 {
         let hasNoEnd = smallLagSinceMilliseconds == .max || rereadingPartitionCount > 0
         return hasNoEnd ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
@@ -240,7 +239,7 @@ struct ReadAhead {
     }
 
     /// Ends the phase `readingAhead` or `emptying`, and returns the decision that the waiting activities begin. After
-    /// `emptying`, this decision has no effect, because no activity waits then.
+    /// `emptying` none waits.
     private mutating func turnOff() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -22,8 +22,7 @@ extension Delivery {
         )
     }
 
-    /// Copies a command's texts into a block and fills the fields of its slot, except for the body. The caller chooses
-    /// the slot's subject and device, because a command to an audience or a channel names no activity and no device.
+    /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
     ///
     /// - Parameters:
     ///   - subject: the id of what the command addresses: an activity, an audience or a channel.
@@ -51,7 +50,7 @@ extension Delivery {
         slot.pointee.staleDateSeconds = command.staleDateSeconds
         slot.pointee.priorityWithoutAlert = Self.priority(of: command, hasAlert: false)
         slot.pointee.priority = Self.priority(of: command, hasAlert: command.hasAlert)
-        slot.pointee.ownExpirationSeconds =
+        slot.pointee.expirationSeconds =
             command.event == .start ? expirationSeconds(ofStart: command, slot) : command.expirationSeconds
         let textBytes =
             Int(subject.range.count) + Int(command.identifier.range.count)

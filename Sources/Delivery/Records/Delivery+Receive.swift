@@ -73,7 +73,7 @@ extension Delivery {
 
     /// Decodes a command and passes it to `dispatch`, or to `receiveTooLarge` if its body is too large. Rejects a
     /// command that is not valid. The record's key is not checked: if commands of one activity are in two partitions,
-    /// Redis still orders them by version; those with the same version have no order.
+    /// Redis still orders them by version.
     ///
     /// - Parameters:
     ///   - deferral: what the deferred record has beside the command; nil: the command was not deferred.

@@ -7,9 +7,9 @@ import LiveActivity
 /// records are all made without them, and a lane that reads the record again with the same policy makes the same bytes.
 /// (R33)
 extension Delivery {
-    /// Drops fields from a command whose body is too large, and passes the command to `dispatch`. If its policy names
-    /// no fields, or the body is still too large without them, rejects the command (`rejectTooLarge`). The slot already
-    /// has the command's app and policy. Not for the hot path: this copies the record and decodes it again.
+    /// Drops fields from a command whose body is too large, and passes the command to `dispatch`. Rejects it if its
+    /// policy names no fields, or if the body is still too large without them (`rejectTooLarge`). The slot already has
+    /// the command's app and policy. Not for the hot path: this copies the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,

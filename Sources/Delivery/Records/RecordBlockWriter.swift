@@ -16,7 +16,8 @@ struct RecordBlockWriter {
         return advance(by: bytes.count)
     }
 
-    /// Unescapes a text of the record's value, which is JSON, into the block. An absent text gets an empty range.
+    /// Copies a text from the record's JSON value into the block, and removes its JSON escapes. An absent text gets an
+    /// empty range.
     mutating func append(_ text: TextRange, from value: UnsafeRawBufferPointer) -> BlockRange {
         guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
         let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
@@ -32,8 +33,8 @@ struct RecordBlockWriter {
         return advance(by: Registration.writeDigests(of: audiences, in: value, into: buffer))
     }
 
-    /// Reserves `byteCount` bytes for a text that is written later. The returned range has the count 0. The code that
-    /// writes the text must set the count.
+    /// Reserves `byteCount` bytes for a text that is written later. The returned range is empty until the code that
+    /// writes the text sets its count.
     mutating func reserve(_ byteCount: Int) -> BlockRange {
         var range = advance(by: byteCount)
         range.count = 0

@@ -12,9 +12,9 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
-    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. These fields are in the
-    // first three cache lines, which `Slab.prefetch` fetches; each further line would cost a cache miss. To save room,
-    // a number and not nil stands for an absent index, expiration or priority.
+    // The fields from here to the block in `texts` are those that merging, settling and freeing mainly read. They are
+    // in the first three cache lines, which `Slab.prefetch` fetches; each further line would cost a cache miss. To save
+    // room, an absent index, expiration or priority is a number and not nil.
     var kind: RecordKind
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
@@ -37,8 +37,7 @@ public struct RecordSlot: BitwiseCopyable {
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
     /// The index of the record's app in the configuration. `.max`: the record names no configured app, or was rejected
-    /// before its app was known; then `configuredAppIndex` is nil. For a tombstone, which names no app: the app that
-    /// its calls are about now.
+    /// before its app was known. For a tombstone, which names no app: the app that its calls are about now.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
     /// The activity of the command, from `enqueue` on; `.null`: none. While the command is being deferred or is
@@ -47,12 +46,11 @@ public struct RecordSlot: BitwiseCopyable {
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     let ledgerPlace: RecordLedgerPlace
-    /// The version of a command. The slot keeps it if the record becomes a registration after its command is finished
-    /// (`registerToken`).
+    /// The version of a command. The slot keeps it if the record later becomes a registration (`registerToken`).
     var version = Version.zero
-    /// The expiration that the command names, UNIX seconds; -1, as in `Command`: it names none (`hasOwnExpiration`). A
-    /// start always has an expiration, because the policy's `startSeconds` limit it.
-    var ownExpirationSeconds: Int64 = -1
+    /// When the command expires, UNIX seconds. An update or end expires when the command says; -1: it says nothing
+    /// (`hasExpiration`). A start expires when the command or the policy (`startSeconds`) says, at the earlier time.
+    var expirationSeconds: Int64 = -1
     var token = RecordToken()
     /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed together
     /// with its token.
@@ -61,8 +59,8 @@ public struct RecordSlot: BitwiseCopyable {
     var bodyLayout = PushBody.Layout.none
     var texts = RecordTexts()
 
-    // Most results need the parts from here to `push`. The later parts are in an order that needs little padding
-    // between them, which keeps the slot small.
+    // Most results need the parts from here to `push`. The order of the later parts needs little padding, which keeps
+    // the slot small.
     let source: RecordSource
     var times: RecordTimes
     var push = RecordPush()
@@ -75,7 +73,7 @@ public struct RecordSlot: BitwiseCopyable {
     /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. `setSentExpiration` uses a stale date only if it
     /// is in the future, so it needs no test for -1.
     var staleDateSeconds: Int64 = -1
-    /// The digest of a command's body. Nil while the body may still change: a carried alert may be written into it.
+    /// The digest of a command's body; nil until the body is complete (`Records.completeBodyWithRiderAlert`).
     var digest: UInt64?
 
     @inline(__always) var rider: RecordIndex { riderLink.rider }
@@ -86,11 +84,11 @@ public struct RecordSlot: BitwiseCopyable {
     /// before its app was known.
     var configuredAppIndex: UInt16? { appIndex == .max ? nil : appIndex }
 
-    /// Whether `ownExpirationSeconds` is an expiration. Always true for a start.
-    @inline(__always) var hasOwnExpiration: Bool { ownExpirationSeconds >= 0 }
+    /// Whether `expirationSeconds` is a time. Always true for a start.
+    @inline(__always) var hasExpiration: Bool { expirationSeconds >= 0 }
 
     @inline(__always) func isExpired(now: Moment) -> Bool {
-        AgeRules.isExpired(ownExpirationSeconds, nowSeconds: now.wallSeconds)
+        AgeRules.isExpired(expirationSeconds, nowSeconds: now.wallSeconds)
     }
 
     /// Whether the command has an alert: in its body, or that of its rider, which will be written into the body

@@ -47,8 +47,8 @@ enum RecordStage: UInt8 {
     /// The record is a tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
     /// The record has its outcome, or needs none. Acknowledgements are outstanding, for example of its result or of its
-    /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `awaitingRedis` if `followUps` say so,
-    /// otherwise `settled`.
+    /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `awaitingRedis` if a follow-up needs this
+    /// stage (`RecordEnding.followUps`), otherwise `settled`.
     case finished
     /// The record is a held start whose result is acknowledged. Redis is removing the start. Next: `awaitingRedis` if
     /// `followUps` say so, otherwise `settled`.
@@ -57,11 +57,14 @@ enum RecordStage: UInt8 {
     /// still names the slot. Next: `dropped` when that call is acknowledged.
     case refunding
     /// The command is being written to the deferred topic. If it is a start with a draw, the draw is also being
-    /// refunded. Next: `settled` when the deferred record and the refund are acknowledged. If Kafka did not accept the
-    /// deferred record and the command can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
+    /// refunded. Next:
+    /// - `settled` when the deferred record and the refund are acknowledged.
+    /// - `waiting`, `riding` or `finished` if Kafka did not accept the deferred record and the command can be sent
+    ///   after all.
     case deferring
-    /// The core of audiences decides about the command. Next: `finished` when that core returns it with an outcome, or
-    /// has fanned it out; `dropped` when its partition is revoked while it waits in one of the cores.
+    /// The core of audiences decides about the command. Next:
+    /// - `finished` when that core returns it with an outcome, or has fanned it out.
+    /// - `dropped` when its partition is revoked while it waits in one of the cores.
     case handedOver
     /// The record's offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled

@@ -4,8 +4,8 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena: Arena
-    /// Remembers the last body that was made for a command just read. If the next command has the same `aps` dictionary
-    /// and `payload` members, it shares this body.
+    /// The last body that was made for a command. If the next command has the same `aps` dictionary and `payload`
+    /// members, it shares this body.
     private var bodyCache = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var unacknowledgedCount = 0
@@ -141,10 +141,9 @@ struct Records: ~Copyable {
         )
     }
 
-    /// Gives the token of a replaced command to the command that replaces it, so that Redis still registers this token.
-    /// If the replacing command has a token that was registered at the same time or later, the replaced command's token
-    /// is discarded. Does nothing if the replaced command has no token to register, or if the tokens are of different
-    /// kinds or devices.
+    /// Gives the token that a replaced command must register to the command that replaces it. If that command has a
+    /// token that was registered at the same time or later, the replaced command's token is discarded instead. Does
+    /// nothing if the tokens are of different kinds or devices.
     ///
     /// Known issue (K10): the token is passed in memory only. If the worker dies, the token can be lost until the next
     /// command or registration brings it.
@@ -162,7 +161,7 @@ struct Records: ~Copyable {
         if replacementSlot.token.mustBeRegistered, replacedSlot.token.environment == replacementSlot.token.environment,
             replacedSlot.token.bytes.hasSameBytes(as: replacementSlot.token.bytes)
         {
-            // Let a token that both commands bring count as registered at the earlier time.
+            // Both commands bring the same token. Let it count as registered at the earlier time.
             self[replacement].token.registeredAtWallMilliseconds = min(
                 replacedSlot.token.registeredAtWallMilliseconds,
                 replacementSlot.token.registeredAtWallMilliseconds
@@ -209,10 +208,10 @@ struct Records: ~Copyable {
         slots[record].body = body
     }
 
-    /// Makes the body of a record's command. If the last body that this function made has the same `aps` dictionary and
-    /// `payload` members, the record shares that body.
+    /// Makes the body of a record's command. But if the last body that this function made has the same `aps` dictionary
+    /// and `payload` members, the record shares that body.
     ///
-    /// - Parameter apsDictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
+    /// - Parameter apsDictionaryNumber: the number that `ApsCache` gave to the command's `aps` dictionary.
     mutating func setBody(
         of record: RecordIndex,
         to command: Command,

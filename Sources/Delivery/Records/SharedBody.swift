@@ -62,7 +62,7 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that a lane made for a command it read, and the number of the `aps` dictionary in this body.
+/// The last body that `Records` made for a command, and the number of the `aps` dictionary in this body.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var bodyLayout = PushBody.Layout.none

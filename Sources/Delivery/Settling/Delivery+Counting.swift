@@ -14,7 +14,7 @@ import LiveActivity
 /// Only the count is lost if the process dies or the partition is revoked.
 ///
 /// A superseded command with an alert is counted only if its replacement, or the replacement's rider, has an alert of
-/// its own. Otherwise it gets a result, even if the activity's current command has a newer alert.
+/// its own. Otherwise it gets a result.
 extension Delivery {
     /// Finishes a superseded command that does not become a rider, and its own rider, if it has one: either
     /// `replacement` counts the command, or the command gets a result. Returns whether the slot of `replaced` is still

@@ -53,10 +53,9 @@ extension Delivery {
     /// settled under two keys: its activity's and its device's. A held start leaves the device's key only after its
     /// result is acknowledged (`FollowUps.settleHeldStart`).
     ///
-    /// The settlement does not wait until Kafka has the result: the record waits for both acknowledgements at the same
-    /// time. The disadvantage: if the worker dies when Redis has the settlement and Kafka does not have the result, no
-    /// result ever has this outcome. The next owner reads the record again, and its result says `duplicate`, or after a
-    /// newer version `superseded` or `ended`.
+    /// The settlement does not wait until Kafka has the result. The price: if the worker dies when only Redis has the
+    /// outcome, no result ever has it. The next owner reads the record again, and its result says `duplicate`, or after
+    /// a newer version `superseded` or `ended`.
     @inline(__always)
     private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
@@ -108,17 +107,17 @@ extension Delivery {
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After
-    /// a refusal, the shell also calls `deliveryReportReceived`.
+    /// a refusal, the shell also calls `handleDeliveryReport`.
     public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingRecord) {
         outgoingRecords.removeFirst(outgoingRecord.kind)
     }
 
-    /// Prefetches the slot of a record whose delivery report the shell passes to `deliveryReportReceived` soon.
+    /// Prefetches the slot of a record whose delivery report the shell passes to `handleDeliveryReport` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
     /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
     /// that could not be deferred may return to its activity instead.
-    public mutating func deliveryReportReceived(
+    public mutating func handleDeliveryReport(
         _ outgoingRecord: OutgoingRecord,
         _ report: OutgoingRecord.KafkaReport,
         now: Moment
@@ -153,7 +152,7 @@ extension Delivery {
 
     /// Notes that one call, outgoing record or change of audiences is acknowledged. After the last acknowledgement, a
     /// record that waits only for acknowledgements continues here, and its slot may be freed. A command whose dead
-    /// token was retired is now held for the next token. (R9)
+    /// token Redis has retired is then held for the next token. (R9)
     mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.ending.acknowledge()
@@ -205,9 +204,8 @@ extension Delivery {
     }
 
     /// Drops a record without an outcome: its partition is revoked, and the next owner reads it again. All its calls
-    /// and outgoing records must be acknowledged. If the draw of an unsent start must be refunded, the record is
-    /// `refunding` until the call `refundStart` is acknowledged. `requeueRider` decides what becomes of the record's
-    /// rider. (R8)
+    /// and outgoing records must be acknowledged. The draw of an unsent start is first refunded, in the stage
+    /// `refunding`. `requeueRider` decides what becomes of the record's rider. (R8)
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)

@@ -30,8 +30,8 @@ struct OutcomeEffects: OptionSet {
     static var endShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 7) }
     /// A producer's end with this outcome shows that its activity has ended, if Redis replied to the end's admission.
     ///
-    /// Without a reply, this record is only a duplicate of another record of the same end in the lane, and reports
-    /// nothing. Redis tells only that other record whether the end belongs to the newest life.
+    /// Without a reply, this record only duplicates another record of the same end in the lane, and reports nothing:
+    /// Redis tells only the other record whether the end belongs to the newest life.
     static var admittedEndShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 8) }
     /// The activity had ended before this command. If the command is the end of a lifetime, another end was admitted.
     static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 1 << 9) }
@@ -53,8 +53,8 @@ extension Outcome {
         switch self {
         case .accepted: [.registersTokenAgainIfStart, .startOrUpdateShowsLife, .endShowsEnd, .endsLife]
         case .unchanged: [.noResultIfReread, .registersTokenAgainIfStart, .updateShowsLife]
-        // Like an accepted command, a duplicate usually shows life or end: a worker may have settled the command in
-        // Redis, and may have died before the report to the timetable.
+        // A duplicate usually shows the same as an accepted command: perhaps a worker settled the command in Redis, and
+        // died before the report to the timetable.
         case .duplicate:
             [.noResultIfReread, .registersTokenAgain, .startOrUpdateShowsLife, .admittedEndShowsEnd, .endsLife]
         case .superseded: [.noResultIfReread, .registersTokenAgain, .alertMayBeUnsent]

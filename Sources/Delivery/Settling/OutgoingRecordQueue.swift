@@ -28,9 +28,8 @@ package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
         outgoingRecords.append(outgoingRecord)
     }
 
-    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. If the producer has no
-    /// room for the next record, `dueMilliseconds` would otherwise stay in the past, and wake the lane in every
-    /// iteration.
+    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise, while the
+    /// producer has no room, `dueMilliseconds` would stay in the past and wake the lane in every iteration.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }

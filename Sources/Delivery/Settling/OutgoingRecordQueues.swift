@@ -30,11 +30,12 @@ struct OutgoingRecordQueues: ~Copyable {
         }
     }
 
-    /// Returns the first record of the first queue that has one and does not pause; nil if there is no such queue.
+    /// Returns the first record of the first queue that has one and does not pause; nil if there is no such queue. The
+    /// order of the queues: invalidations, dead letters, results, deferrals.
     ///
-    /// While the producer has too little room for all records, the later queues wait. But the results do not wait
-    /// forever: each invalidation and each dead letter belongs to a record that keeps its slot until its result is
-    /// acknowledged. So when all slots are in use, no more invalidations and dead letters come.
+    /// Results do not wait forever behind invalidations and dead letters, even if the producer has little room: each of
+    /// these belongs to a record that keeps its slot until its result is acknowledged. So when all slots are in use, no
+    /// more of them come.
     func next(now: Moment) -> OutgoingRecord? {
         if let outgoingRecord = invalidations.next(now: now) { return outgoingRecord }
         if let outgoingRecord = deadLetters.next(now: now) { return outgoingRecord }

@@ -102,9 +102,9 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted was admitted before, so settle it: other records of this start are then
-            // finished as `duplicate`. The start is superseded now for one of two reasons: its activity has ended; or
-            // an attempt began the activity, and the activity has registered a token.
+            // Settle a start whose push was attempted, so that its other records are finished as `duplicate`. The start
+            // is superseded now because its activity has ended, or because an attempt began the activity, which has
+            // registered a token.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishAndEndTurn(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -132,9 +132,10 @@ extension Delivery {
         }
     }
 
-    /// Makes a command wait for the newer one that will carry its alert. Redis knows the newer one, and this lane has
-    /// not read it yet. Exceptions: if a waiting command replaces the command, it is superseded now; if it brought a
-    /// token, the token is registered first.
+    /// Makes a command wait for the newer one that will carry its alert: Redis knows the newer one, and this lane has
+    /// not read it yet. There are two exceptions:
+    /// - A command that a waiting command replaces is superseded now.
+    /// - A command that brought a token first registers the token.
     private mutating func handleAlertWithoutCarrier(of record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isCurrentCommandReplaced(of: activity) {
             supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)

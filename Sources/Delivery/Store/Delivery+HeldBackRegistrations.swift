@@ -10,15 +10,14 @@ import LiveActivity
 /// Without this limit, the lane could need several times the bytes that it may use. So could each next owner of its
 /// partitions, because no registration would be settled.
 extension Delivery {
-    /// While the calls `registerToken` under way and the released commands are together fewer than this, the lane makes
-    /// further such calls even without free bytes. So registrations never stop: none of these calls and commands waits
-    /// for a call that is held back, so their number falls again. Their bodies have at most 256 KiB.
+    /// The lane makes a call `registerToken` even without free bytes if such calls under way and released commands are
+    /// together fewer than this number. So registrations never stop. The bodies that are released without free bytes
+    /// have at most 256 KiB.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
-    /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no
-    /// room.
+    /// Holds back the next call, a call `registerToken`, if it may bring a held command for which the lane has no room.
     ///
-    /// - Returns: false if the call can be made.
+    /// - Returns: whether the call was held back.
     mutating func holdBackRegistrationIfNoRoom(_ ticket: StoreTicket) -> Bool {
         guard !hasRoomForReleasedCommand, mayBringHeldCommand(ticket.record) else { return false }
         guard storeQueue.popFirst() == ticket else { preconditionFailure("another call waits") }
@@ -36,8 +35,9 @@ extension Delivery {
         storeQueue.prepend(ticket)
     }
 
-    /// Queues all calls that are held back, because a partition is being revoked. For registrations of this partition
-    /// the lane now makes the calls (`mayBringHeldCommand`). It holds back the other calls again.
+    /// Queues all calls that are held back, because a partition is being revoked. The calls for its registrations are
+    /// made now, because the lane keeps no command that they bring (`mayBringHeldCommand`). The other calls are held
+    /// back again.
     mutating func requeueHeldBackRegistrations() {
         while let ticket = heldBackRegistrations.popFirst() {
             recordsAwaitingStoreCount += 1
@@ -45,8 +45,8 @@ extension Delivery {
         }
     }
 
-    /// Whether the lane has room for one more held command, besides those that the calls under way may bring. Also true
-    /// while these calls and commands are few (`releasesWithoutFreeBytesMax`).
+    /// Whether the lane has bytes for one more held command, besides those that the calls `registerToken` under way may
+    /// bring. Also true while these calls and the released commands are few (`releasesWithoutFreeBytesMax`).
     private var hasRoomForReleasedCommand: Bool {
         let releasedBodyBytesMax = (registrationCallsUnderWayCount + 1) * Limits.bodyBytesMax
         return usedBlockBytes <= configuration.usedBlockBytesMax - releasedBodyBytesMax

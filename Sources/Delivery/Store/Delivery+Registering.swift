@@ -51,11 +51,12 @@ extension Delivery {
         queueStoreCall(.registerToken, record)
     }
 
-    /// Handles the reply to a call `registerToken`. If a current command made the call, this command continues
-    /// (`continueAfterTokenRegistration`). A registration first notifies audiences, if it must
-    /// (`beginMembershipChange`). If the reply has a command that was held for the token, the registration's slot
-    /// becomes this command's, and the registration is settled when the command is settled. Otherwise the registration
-    /// is settled now.
+    /// Handles the reply to a call `registerToken`. The first of these that applies happens:
+    /// - If a current command made the call, this command continues (`continueAfterTokenRegistration`).
+    /// - If the registration must notify audiences, it first does so (`beginMembershipChange`).
+    /// - If the reply has a command that was held for the token, the registration's slot becomes this command's. The
+    ///   registration is settled when the command is settled.
+    /// - Otherwise the registration is settled now.
     mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return continueAfterTokenRegistration(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
@@ -83,8 +84,8 @@ extension Delivery {
             records.setBody(of: record, to: command, from: heldCommand)
             if command.event != .start, slot.mayHaveReleasedAlertBeforeLoss(of: command) {
                 removeAlert(ofRereadRecord: record)
-                // Redis still has this alert if the token came with a command. Do not let the admission bring it back.
-                // (After a registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
+                // If the token came with a command, Redis still has this alert. Do not let the admission bring it back.
+                // (If the token came with a registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
                 records[record].alert.heldStatus = .movedOrNotNeeded
             } else if command.carriedAlertVersion.timestamp > 0 {
                 records[record].alert.sourceVersion = command.carriedAlertVersion
@@ -177,8 +178,8 @@ extension Command {
     var alertVersion: Version { carriedAlertVersion.timestamp > 0 ? carriedAlertVersion : version }
 
     /// Whether a registration of the activity's token, or of the device's, probably released this held command before
-    /// Redis lost data: true unless the command is newer than the registration. A newer command was probably first held
-    /// after the loss, and waits for the lost token. This may be wrong:
+    /// Redis lost data. False if the command is newer than the registration: such a command was probably first held
+    /// after the loss, and waits for the lost token. Both answers may be wrong:
     /// - An older command that came late was held only after the loss too (K11).
     /// - A newer command may have been released before the loss, and is then sent again (K18).
     ///
@@ -187,8 +188,8 @@ extension Command {
         version.timestamp * 1_000 <= milliseconds
     }
 
-    /// Whether a registration at this time probably released this command's alert before Redis lost data. The alert may
-    /// have been in an older command then: this command was first held after the loss, and got the alert from Redis.
+    /// Whether a registration at this time probably released this command's alert before Redis lost data: with this
+    /// command, or with an older one from which this command got the alert after the loss.
     ///
     /// - Parameter milliseconds: when the token was registered, UNIX milliseconds; 0: never.
     func mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
@@ -197,14 +198,13 @@ extension Command {
 }
 
 extension RecordSlot {
-    /// Whether this registration is reread, and the core treats the held command as one that this registration released
-    /// before the loss: the command then has an outcome already. The core can only judge by the times, so it may err
-    /// (K11).
+    /// Whether this is a reread registration that seems to have released the held command before the loss: the command
+    /// then has an outcome already. The core can only judge by the times, so it may err (K11).
     fileprivate func mayHaveReleasedBeforeLoss(_ command: Command) -> Bool {
         isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
     }
 
-    /// Whether this registration is reread, and the alert of the held command counts as released before the loss.
+    /// Whether this is a reread registration that seems to have released the held command's alert before the loss.
     fileprivate func mayHaveReleasedAlertBeforeLoss(of command: Command) -> Bool {
         isReread && command.mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
     }
@@ -261,7 +261,7 @@ extension RecordSlot {
     /// - Returns: false, without a change, for any other command: its body is not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }
-        (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
+        (expirationSeconds, priority) = (slot.expirationSeconds, slot.priority)
         (body, bodyLayout) = (slot.body, slot.bodyLayout)
         return true
     }

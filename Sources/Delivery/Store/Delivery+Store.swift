@@ -53,12 +53,11 @@ extension Delivery {
         return true
     }
 
-    /// Makes the command of a call return its credit and wait.
+    /// Makes the command of a call return its credit and wait, usually in its activity's waiting list.
     ///
-    /// Usually the command waits in its activity's waiting list. But a start that asks for its admission stays the
-    /// current command, also during a revocation: an earlier call may have admitted it for this lane's claim. If the
-    /// start went back to the list and its partition were revoked, this lane would drop it unsent, and the next owner
-    /// would report it as `unknown`.
+    /// But a start that asks for its admission stays the current command, also during a revocation: an earlier call may
+    /// have admitted it for this lane's claim. From the waiting list, this lane would drop it unsent, and the next
+    /// owner would report it as `unknown`.
     private mutating func beginRedisServerPause(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
         let pauseEndMilliseconds = now.monotonicMilliseconds + Self.redisServerPauseMilliseconds
@@ -74,7 +73,6 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Whether the command of a call can return its credit and wait.
     private func mayWaitWithoutCredit(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .takeStartToken, .admit: true
@@ -95,7 +93,7 @@ extension Delivery {
     /// Handles a call that got no reply, or that Redis refused. `failure` says whether and when the call is made again.
     ///
     /// - Parameter reason: why the call failed. A command that fails with its call has this reason in its result.
-    public mutating func storeFailed(
+    public mutating func handleStoreFailure(
         tag: UInt64,
         _ failure: StoreFailure,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
@@ -181,7 +179,7 @@ extension Delivery {
     }
 
     /// Handles a reply. The call is acknowledged first, because what follows may free the record's slot.
-    public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
+    public mutating func handleStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = decodeTicket(tag)
         let record = ticket.record
         if ticket.purpose == .registerToken { registrationCallsUnderWayCount -= 1 }
@@ -243,16 +241,15 @@ extension Delivery {
     }
 
     /// Continues with a tombstone when its calls for one app have replies, and all audiences in the replies are
-    /// notified. Queues its calls for the next app. After the last app, the calls for the attributes type that the key
-    /// may name follow, again for one app after another. They wait for the other calls because a record can change the
-    /// audiences of only one device in an app at a time (`ChangingMember`). At the end, settles the tombstone.
+    /// notified: queues its calls for the next app. After the last app, the calls for the attributes type that the key
+    /// may name follow, again for one app after another. At the end, settles the tombstone.
     ///
     /// With the calls for all apps at once, the tombstones of a lane with many apps would need millions of places in
     /// the queue, and admissions would wait behind all these calls. (R4)
     ///
     /// Because the apps follow one after another, a later record may reach Redis before the tombstone's calls for the
-    /// last apps. (A repeated call may also come late.) For tokens this makes no difference, because Redis compares the
-    /// times of the tombstone and of the registration. In the timetable the last report counts.
+    /// last apps. For tokens this makes no difference, because Redis compares the times of the tombstone and of the
+    /// registration. In the timetable the last report counts.
     mutating func continueUnregistrationIfAcknowledged(_ tombstone: RecordIndex) {
         guard records[tombstone].ending.isAcknowledged else { return }
         var nextAppIndex = records[tombstone].appIndex + 1

@@ -32,9 +32,9 @@ extension Delivery {
     }
 
     /// Removes the next call from the front of the queue if it must not be made now: holds back a registration for
-    /// which the lane has no room, or supersedes a command that a waiting one replaces. Inlined, this function would
-    /// make `withNextStoreCall` so large that the compiler builds the operation out of line, which costs 400
-    /// instructions for each call.
+    /// which the lane has no room, or supersedes a command that a waiting one replaces. Not inlined: otherwise the
+    /// compiler would build the operation of `withNextStoreCall` out of line, which costs 400 instructions for each
+    /// call.
     ///
     /// - Returns: whether the call was removed.
     @inline(never)

@@ -18,15 +18,14 @@ extension RecordSlot {
         -> Int64
     {
         start.draw = .awaitingBudget
-        let untilExpirationMilliseconds = (ownExpirationSeconds + 1) * 1_000 - now.wallMilliseconds
+        let untilExpirationMilliseconds = (expirationSeconds + 1) * 1_000 - now.wallMilliseconds
         return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
     /// Notes that the draw of a start is refunded if no push was attempted, because the phone has then counted no
-    /// start. For example, the start was not admitted, expired, or was replaced while it waited for a stream. Returns
-    /// whether there is such a draw: the caller then queues the call `refundStart`.
+    /// start. After an attempt only a deferral refunds the draw (`noteDrawRefundedForDeferral`).
     ///
-    /// After an attempt only a deferral refunds the draw (`noteDrawRefundedForDeferral`).
+    /// - Returns: whether there is such a draw: the caller must then queue the call `refundStart`.
     mutating func noteUnsentDrawRefunded() -> Bool {
         guard case .drawn(let identifier) = start.draw, push.attemptCount == 0 else { return false }
         start.draw = .refunded(identifier: identifier)

@@ -3,7 +3,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// How long all calls pause after Redis refused one for a temporary reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// How long the first call that is set aside waits before it is made again. Calls that are set aside after it wait
+    /// How long the first of the calls that are set aside waits before it is made again. The calls that follow it wait
     /// less, because all of them are made again at the same time.
     static var setAsidePauseMilliseconds: Int64 { 1_000 }
 
@@ -31,9 +31,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return earliestEndMilliseconds == .max ? nil : earliestEndMilliseconds
     }
 
-    /// Ends the pauses that are over. ``next(now:)`` does this too, but is not called while no Redis server is ready.
-    /// So `advance` of each core calls this function too. Otherwise `dueMilliseconds` would stay in the past, and wake
-    /// the lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
+    /// Ends the pauses that are over. Called by ``next(now:)``, and by `advance` of each core, because no core asks for
+    /// the next call while no Redis server is ready: `dueMilliseconds` would then stay in the past, and wake the lane
+    /// in every iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
@@ -49,8 +49,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return pausedUntilMilliseconds == .min ? tickets.first : nil
     }
 
-    /// Postpones a call, which is not in the queue now, by `setAsidePauseMilliseconds` or less, while the queue's other
-    /// calls are made. (R23)
+    /// Adds a call that is not in the queue, but lets it wait for `setAsidePauseMilliseconds` or less. Meanwhile the
+    /// queue's other calls are made. (R23)
     package mutating func setAside(_ ticket: Ticket, now: Moment) {
         if setAsideTickets.isEmpty {
             setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds

@@ -30,8 +30,8 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// APNs responded that the activity's token is dead or unknown. Redis retires it. The command is then held for
         /// the next token.
         case retireToken
-        /// A reply named audiences that an activity left (with `confirmDeviceDepartures`, a device). Redis records that
-        /// these audiences are notified.
+        /// An activity (or, with `confirmDeviceDepartures`, a device) has left audiences that a reply named. Redis
+        /// records that these audiences are notified.
         case confirmActivityDepartures
         case confirmDeviceDepartures
         /// A record reports to the timetable that its activity began, lives or has ended, or that its lifetime is not

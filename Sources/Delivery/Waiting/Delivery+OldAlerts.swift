@@ -8,8 +8,8 @@ import LiveActivity
 ///   the alert.
 /// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// An earlier check would cause many results in a backlog, because a rider whose alert is removed gets a result of its
-/// own. As it is, most carriers are replaced before their turn, and a newer command only counts their riders.
+/// No alert is checked earlier, because a rider whose alert is removed gets a result of its own. Most carriers are
+/// replaced before their turn, and a newer command then only counts their riders.
 extension Delivery {
     /// Removes the alert that a record would be sent with, if the alert is too old. If a rider brought this alert,
     /// finishes the rider.

@@ -103,10 +103,9 @@ extension Delivery {
         return carrierAlertVersion < alertVersion
     }
 
-    /// Whether the alert of `alertSource` must not ring, because the activity's current command has a newer alert.
-    ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the current
-    /// command is dropped, the lane loses that alert, and still needs the alert of `alertSource`.
+    /// Whether the alert of `alertSource` must not ring, because the activity's current command has a newer alert. A
+    /// newer alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the current
+    /// command is dropped, the lane loses it.
     private func isOlderThanAlertUnderWay(_ alertVersion: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // This function also runs while the current command is being replaced. The current command's slot may then be
@@ -117,9 +116,8 @@ extension Delivery {
         return alertVersion < currentAlertVersion
     }
 
-    /// Moves an alert from a waiting carrier to `endCommand`, if the carrier's rider is older than `endCommand`: the
-    /// alert then belongs to the life that `endCommand` ends. Only the first carrier behind `endCommand` in the waiting
-    /// list is checked.
+    /// Moves the alert of the first carrier behind `endCommand` in the waiting list to `endCommand`, if the carrier's
+    /// rider is older than `endCommand`: the alert then belongs to the life that `endCommand` ends.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
@@ -170,13 +168,13 @@ extension Delivery {
     }
 
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
-    /// became of that alert. The alert does not move if the current command has one, if the held alert is too old or
-    /// does not fit, or if the held command has expired or is not valid. It also does not move to a reread command if
-    /// the alert probably rang before the loss (R25, `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held
-    /// command until the current one is settled.
+    /// became of that alert. The alert does not move if any of these is true:
+    /// - The current command has an alert.
+    /// - The held alert is too old, or the current command's body has no room for it.
+    /// - The held command has expired or is not valid.
+    /// - The current command is reread, and the alert probably rang before Redis lost data (R25).
     ///
     /// Known issue (K18): if the token came with a reread command, the alert may move to a new command and ring twice.
-    /// (If the token came with a reread registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -211,9 +209,9 @@ extension Delivery {
         }
     }
 
-    /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one, and
-    /// finishes the rider that brought it. Another worker sent the accepted alert, or this lane did: with another
-    /// command of the activity, or before it read the record again.
+    /// Removes the carried alert from the current command, and finishes the rider that brought it. Called when APNs has
+    /// accepted this alert or a newer one: from another worker, or from this lane with another command or before a
+    /// rereading.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRiderWithOwnResult(of: record)
         records.removeAlert(fromBodyOf: record)
@@ -282,10 +280,9 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Lets `record` supersede an older command that waits for a carrier (`commandAwaitingCarrier`), if there is one,
-    /// and carry its alert if possible. Called after `merge` has placed the command `record`. If `merge` has made
-    /// `record` a rider, the carrier of `record` supersedes the older command instead, and keeps the newer of the two
-    /// alerts.
+    /// If an older command waits for a carrier (`commandAwaitingCarrier`), lets `record` supersede it and carry its
+    /// alert if possible. Called after `merge` has placed `record`. If `merge` has made `record` a rider, its carrier
+    /// supersedes the older command instead, and keeps the newer of the two alerts.
     mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
         let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.

@@ -203,7 +203,7 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting commands before `next` (or any, if `next` is nil) by the newer command `record`.
+    /// Replaces waiting commands by the newer command `record`; if `next` is not nil, only commands before `next`.
     /// - An end replaces all that are older, the oldest first.
     /// - Any other command replaces the newest first, and stops at the first command that it does not replace
     ///   (`isReplaced`). For example, an update stops at a start.
@@ -232,8 +232,8 @@ extension Delivery {
         return list.tail
     }
 
-    /// Puts a command that was a rider back into the waiting list, after `requeueRider` has unlinked it from its
-    /// carrier. The command then waits for its own turn, unless the next waiting command replaces it.
+    /// Puts a former rider back into the waiting list, after `requeueRider` has unlinked it from its carrier. But the
+    /// former rider is superseded if the next waiting command replaces it.
     mutating func enqueueFormerRider(_ formerRider: RecordIndex, now: Moment) {
         let activity = records[formerRider].activity
         let next = firstWaitingCommand(notBefore: formerRider, of: activity)
@@ -246,9 +246,9 @@ extension Delivery {
 
     /// Finishes a record as `duplicate`, because the lane keeps another record with the same version.
     ///
-    /// If this record is a registration that released the command, the commit's metadata must not name it as settled:
-    /// after a crash, the next owner must read it again. The kept record alone may not be enough, because Redis may
-    /// call a second registration stale and not return the held command.
+    /// If a registration released this command, the commit's metadata must not name the registration as settled: after
+    /// a crash, the next owner must read it again. The kept record alone may not be enough, because Redis may call a
+    /// second registration stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)

@@ -12,10 +12,11 @@ package struct HTTPClient: Sendable {
     package var tls: TLSContext?
     /// The limit for a whole request, including the name look-up.
     package var timeoutMilliseconds: Int
-    /// The maximum length of a response's body. The body is collected in memory, and the server may be faulty.
+    /// The maximum length of a response's body in bytes. A faulty server must not fill the memory, in which the body is
+    /// collected.
     package var responseBodyBytesMax = 16 << 20
-    /// Whether the caller needs only the status, for example when it exports traces. If true, the request ends after
-    /// the head of the response: the returned body is empty, and a fault in the body causes no error.
+    /// Whether the caller needs only the status, for example when it exports traces. If so, the request ends after the
+    /// response's head: the returned body is empty, and a fault in the body causes no error.
     package var readsOnlyStatus = false
     /// The caller signals this wakeup to end a request in progress, for example when the worker stops. The client never
     /// resets the wakeup, so all later requests also end at once.

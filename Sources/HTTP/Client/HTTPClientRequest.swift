@@ -12,8 +12,8 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
     private var stream: Stream?
     /// What is left to send of the request's body. Nil until the connection is open.
     private var unsentBody: HTTPBodyWriter?
-    /// Received bytes that belong to heads and are not parsed yet. After the head of the final response (status 200 or
-    /// higher), `bodyReader` gets the bytes.
+    /// Received bytes that are not parsed yet. Only heads are read from here; after the head of the final response
+    /// (status 200 or higher), `bodyReader` gets all bytes.
     private var unreadInput: [UInt8] = []
     private var status = 0
     /// Reads the response's body. Nil until the head of the final response is complete. Always nil if the client reads
@@ -51,8 +51,8 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
                 return fail(.connectFailed, error.description)
             }
         }
-        // The closure holds this object weakly: the request may end, for example at its deadline, before the thread
-        // that looks up the name responds.
+        // Weak, because the request may end, for example at its deadline, before the thread that looks up the name
+        // responds.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }
@@ -68,8 +68,8 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
-    /// Connects to the next address of the server. If no address is left, ends the request with `failure`, which says
-    /// why the previous address did not work.
+    /// Connects to the next address of the server. If none is left, ends the request with `failure`, the fault of the
+    /// previous address.
     private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
             return fail(failure.cause, failure.text)
@@ -147,7 +147,7 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
 
     // MARK: - Reading the response
 
-    /// Reads heads until the final response, because a server may send informational responses (1xx) first.
+    /// Reads heads until that of the final response. A server may send informational responses (1xx) before.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
             guard let (head, byteCount) = try HTTPResponseHead.parse(unreadInput) else { return }

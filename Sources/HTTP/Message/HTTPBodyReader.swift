@@ -12,9 +12,9 @@ struct HTTPBodyReader {
         case untilConnectionEnds
     }
 
-    /// The maximum number of bytes in each line of the chunked coding (RFC 9112, section 7.1), with its line end: a
-    /// chunk's size, the empty line after a chunk, or a trailer field. `bytesMax` counts only the body, so these lines
-    /// need limits of their own.
+    /// The maximum number of bytes in each line of the chunked coding (RFC 9112, section 7.1), its end included: a
+    /// chunk's size, the empty line after a chunk, or a trailer field. `bytesMax` does not limit these lines, because
+    /// it counts only the body.
     private static let chunkedLineBytesMax = 1_024
     private static let trailerLinesMax = 64
 
@@ -46,8 +46,7 @@ struct HTTPBodyReader {
         case .contentLength(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             phase = count == 0 ? .complete : .contentLength(remainingBytes: count)
-            // Reserve the announced length, even if it may be false: the system provides physical memory only when
-            // bytes are written.
+            // Reserve the announced length, even if it may be false: memory is used only when bytes are written to it.
             body.reserveCapacity(count)
         case .chunked: phase = .chunkSize
         case .untilConnectionEnds: phase = .untilConnectionEnds

@@ -58,8 +58,8 @@ package struct HTTPFields: Sendable, Equatable {
     func parseBodyFraming() throws(HTTPFault) -> HTTPBodyReader.Framing? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
-            // Refuse a message with both `Content-Length` and `Transfer-Encoding`. A proxy may use one of the
-            // fields and the server the other, and so see different messages (request smuggling).
+            // Refuse a message with `Content-Length` and `Transfer-Encoding`: a proxy and the server may each use
+            // another one, and so see different messages (request smuggling).
             guard lengths.isEmpty else { throw .malformed }
             guard codings.count == 1, codings[0].lowercased() == "chunked" else { throw .unknownTransferCoding }
             return .chunked
@@ -67,7 +67,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard let text = lengths.first else { return nil }
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
-        // A number that is too large for `Int` becomes `Int.max`, which is also above every limit.
+        // A number that is too large for `Int` becomes `Int.max`, so that it is above every limit.
         return .contentLength(Int(text) ?? .max)
     }
 }

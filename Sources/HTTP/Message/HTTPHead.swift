@@ -1,7 +1,7 @@
 /// The first line and the header fields of a request or of a response (RFC 9112, section 2.1).
 struct HTTPHead: Equatable {
-    /// The maximum number of bytes in the first line and the fields together, if a caller sets no other limit. A long
-    /// head would cost much time, because the search for its end starts from the beginning whenever bytes arrive.
+    /// The maximum number of bytes in the first line and the fields together, if a caller sets no other limit. Longer
+    /// heads cost too much time: the search for the end starts from the beginning whenever bytes arrive.
     static let bytesMax = 8_192
     static let fieldsMax = 64
 
@@ -19,8 +19,8 @@ struct HTTPHead: Equatable {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil
         }
-        // Bytes that are not UTF-8 become replacement characters. This does no harm, because the values that this
-        // module looks for are ASCII.
+        // Bytes that are not UTF-8 become replacement characters, which does no harm: the values that this module looks
+        // for are ASCII.
         let lines = String(decoding: bytes[..<(end - 4)], as: UTF8.self)
             .split(separator: "\r\n", omittingEmptySubsequences: false)
         guard let first = lines.first, lines.count - 1 <= fieldsMax else { throw .headTooLarge }

@@ -1,9 +1,8 @@
 import Synchronization
 
-/// A request that waits for its response. The request gets one response: the handler's return value, a response from
-/// any thread, or status 503 after `HTTPServerLimits.responseTimeoutMilliseconds`.
-///
-/// If all references to an exchange are released before its response, the client gets status 500.
+/// A request that waits for its response. It gets exactly one: the handler's return value, a response from any thread,
+/// status 503 after `HTTPServerLimits.responseTimeoutMilliseconds`, or status 500 if all references to the exchange are
+/// released before.
 package final class HTTPExchange: Sendable {
     package let head: HTTPRequestHead
     /// The body of the request.
@@ -26,8 +25,8 @@ package final class HTTPExchange: Sendable {
         inbox.releaseExchange(bodyBytes: body.count)
     }
 
-    /// Responds to the request, from any thread. Does nothing if the exchange already has its response. If the
-    /// connection has ended, or the client got status 503 because the handler was too slow, the response is discarded.
+    /// Responds to the request, from any thread. Does nothing if the exchange already has its response. The response is
+    /// discarded if the connection has ended, or the client got status 503 because the response was too late.
     package func respond(_ response: HTTPResponse) {
         guard takeRightToRespond() else { return }
         inbox.post(.response(response, connectionNumber: connectionNumber))

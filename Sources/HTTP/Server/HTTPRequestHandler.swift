@@ -7,7 +7,7 @@ package protocol HTTPRequestHandler: AnyObject {
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a request that the server refuses. Such a request breaks HTTP's rules or the server's
-    /// limits, or the handler responds too late. After the response, the server closes the connection.
+    /// Returns the response to a request that the server refuses, because it breaks HTTP's rules or the server's
+    /// limits, or because the handler responded too late. After this response, the server closes the connection.
     func refusal(status: Int) -> HTTPResponse
 }

@@ -1,10 +1,11 @@
 import Synchronization
 
-/// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
+/// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`). Any thread may
+/// append.
 ///
-/// Any thread may append. If there is no room for all bytes of an append, usually because the client reads slowly, the
-/// stream skips the whole append. If bytes wait, and the client takes none for
-/// `HTTPServerLimits.idleTimeoutMilliseconds`, the server closes the connection.
+/// If there is no room for all bytes of an append, usually because the client reads slowly, the stream skips the whole
+/// append. If a client takes none of the waiting bytes for `HTTPServerLimits.idleTimeoutMilliseconds`, the server
+/// closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum AppendResult: Sendable, Equatable {
         case appended
@@ -16,7 +17,7 @@ package final class HTTPResponseStream: Sendable {
 
     private struct State {
         var waitingOutput: [UInt8] = []
-        /// Whether `finish` was called. Bytes may still wait.
+        /// Whether `finish` was called. Appended bytes may still wait to be sent.
         var isFinished = false
         /// Whether the server takes no more bytes, see ``HTTPResponseStream/hasEnded``.
         var hasEnded = false
@@ -26,8 +27,8 @@ package final class HTTPResponseStream: Sendable {
 
         /// Call this after bytes were appended, or after the stream was finished.
         ///
-        /// - Returns: whether the caller must now post the message `streamHasOutput`. False if the server's thread has
-        ///   been told already and has not taken the output yet, or if the stream has ended.
+        /// - Returns: whether the caller must now post the message `streamHasOutput`. False if the server's thread was
+        ///   already told and has not taken the output yet, or if the stream has ended.
         mutating func announceOutput() -> Bool {
             guard !isOutputAnnounced, !hasEnded else { return false }
             isOutputAnnounced = true
@@ -81,8 +82,8 @@ package final class HTTPResponseStream: Sendable {
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
-    /// Sets an action that the server's thread runs once, when the stream ends. If the stream has already ended, this
-    /// call runs the action at once, on the caller's thread.
+    /// Sets an action that runs once when the stream ends, on the server's thread. If the stream has already ended,
+    /// runs it at once, on the caller's thread.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }

@@ -62,8 +62,7 @@ package final class HTTPServer: Sendable {
         return try port.get()
     }
 
-    /// Asks the server to stop; then `run` returns. Responses in progress may still be sent for at most one
-    /// second.
+    /// Asks the server to stop, so that `run` returns. Responses in progress may still be sent for at most one second.
     package func requestStop() { inbox.requestStop() }
 
     /// Accepts requests and responds to them until `requestStop`. Call it once.

@@ -28,17 +28,18 @@ final class HTTPServerConnection: StreamHandler {
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
     private(set) var phase = Phase.readingHead
-    /// When `enforceDeadline` closes the connection or refuses its request, on the loop's clock.
+    /// When `enforceDeadline` closes the connection or refuses its request, on the loop's monotonic clock.
     private(set) var deadlineMilliseconds: Int64
 
-    /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
+    /// Received bytes that are not parsed yet: an incomplete head, or further requests, which the client sent without
+    /// waiting.
     private var unreadInput: [UInt8] = []
     /// The request that is being read, or that waits for its response.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
     /// How many bytes of `bodyReader.body` the connection has already added to the inbox's `bodyBytes`.
     private var countedBodyBytes = 0
-    /// What is left to send of the response's body. Nil if no response with a length is being sent.
+    /// What is left to send of a response's body; nil if no response is being sent, or it is a stream.
     private var unsentBody: HTTPBodyWriter?
     /// Whether the connection reads a further request after the response that is being sent.
     private var keepsAlive = false
@@ -49,10 +50,8 @@ final class HTTPServerConnection: StreamHandler {
     /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
     /// How many of `writtenBytes` the client's system had acknowledged at the last `enforceDeadline`. If the number has
-    /// grown at the next call, the client still reads.
-    ///
-    /// The length of the stream's buffer would show this too late. A full socket takes more bytes only when the client
-    /// has read a third of the kernel's buffer, perhaps a megabyte.
+    /// grown at the next call, the client still reads. The bytes in the stream's buffer would show this too late: a
+    /// full socket takes more only when the client has read perhaps a megabyte.
     private var acknowledgedBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -108,8 +107,8 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Reading requests
 
-    /// Passes each complete request in `unreadInput` to the handler, until a request waits for the rest of its body or
-    /// for its response.
+    /// Passes the complete requests in `unreadInput` to the handler, one after the other. Stops when a request waits
+    /// for the rest of its body or for its response.
     private func readRequests() {
         var requestCount = 0
         while phase == .readingHead {
@@ -163,8 +162,8 @@ final class HTTPServerConnection: StreamHandler {
     /// request if too many wait for their response.
     private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
-        // The exchange now owns the body. When the exchange is released, it subtracts the body's bytes from the inbox's
-        // `bodyBytes`, so the connection must not subtract them.
+        // The exchange owns the body now, and subtracts its bytes from the inbox's `bodyBytes`. So the connection must
+        // not.
         countedBodyBytes = 0
         phase = .awaitingResponse
         setDeadline(afterMilliseconds: limits.responseTimeoutMilliseconds)
@@ -224,8 +223,8 @@ final class HTTPServerConnection: StreamHandler {
         if !unreadInput.isEmpty { setDeadline(afterMilliseconds: limits.headTimeoutMilliseconds) }
     }
 
-    /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
-    /// request was refused before this call, or if the server stops.
+    /// Sends the head of a streamed response, and from now on its bytes. Ends the stream instead if the request was
+    /// refused before this call, or if the server stops.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard phase == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream
@@ -266,11 +265,9 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Ends the connection or refuses its request if the deadline has passed. The server calls this method again and
-    /// again (`HTTPServerLoop.deadlineCheckIntervalMilliseconds`).
-    ///
-    /// But first sets a later deadline if the client is not slow: it has acknowledged bytes of its response since the
-    /// last call, or its `HTTPResponseStream` has nothing to send.
+    /// Ends the connection or refuses its request if the deadline has passed. Before this check, moves the deadline if
+    /// the client is not slow: it has acknowledged bytes of its response since the last call, or its
+    /// `HTTPResponseStream` has nothing to send. The server calls this every `deadlineCheckIntervalMilliseconds`.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes
@@ -280,8 +277,8 @@ final class HTTPServerConnection: StreamHandler {
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds) }
         case .readingHead:
-            // The last response is written, but its end is still in the stream's buffer, and the client reads. So do
-            // not close yet, because this would discard the end.
+            // The client still reads the last response, whose end is in the stream's buffer. Closing now would discard
+            // this end.
             if isClientReading, unreadInput.isEmpty, pendingBytes > 0 {
                 setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
             }
@@ -297,8 +294,8 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Makes the connection end soon, because the server stops. A response in progress may still be sent, but a
-    /// streamed response ends.
+    /// Makes the connection end soon, because the server stops: a response in progress may still be sent, but a
+    /// streamed response ends now.
     func stop() {
         switch phase {
         case .readingHead, .readingBody, .streaming: closeAfterSending()

@@ -3,14 +3,14 @@ import Synchronization
 
 /// The messages that any thread sends to the server's thread, and the server's usage, which any thread may read.
 ///
-/// The queue of messages is bounded, because the numbers of exchanges and streams have limits, and each of them has
-/// only a few messages in the queue.
+/// The number of messages has a limit, because the numbers of exchanges and streams have limits, and each has at most a
+/// few messages here.
 final class HTTPServerInbox: Sendable {
     enum Message {
         case response(HTTPResponse, connectionNumber: UInt64)
         case streamBegan(HTTPResponseStream, connectionNumber: UInt64)
-        /// A stream has new bytes or has finished. The stream posts the next such message only after the
-        /// server's thread has taken the bytes.
+        /// A stream has new bytes or has finished. It posts this again only after the server's thread has taken the
+        /// bytes.
         case streamHasOutput(connectionNumber: UInt64)
     }
 
@@ -21,7 +21,7 @@ final class HTTPServerInbox: Sendable {
         var isClosed = false
         var connectionCount = 0
         var exchangeCount = 0
-        var streamCount = 0
+        var openStreamCount = 0
         var bodyBytes = 0
     }
 
@@ -39,8 +39,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, discards the message, and ends the stream of a
-    /// message `streamBegan`, because this stream can never begin.
+    /// Gives a message to the server's thread. If the server has ended, discards the message. The stream of a message
+    /// `streamBegan` then ends, because it can never begin.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -96,13 +96,13 @@ final class HTTPServerInbox: Sendable {
     /// - Returns: false, without counting, if the limit of streams is reached or the server has ended.
     func reserveStream() -> Bool {
         state.withLock { state in
-            guard state.streamCount < limits.streamsMax, !state.isClosed else { return false }
-            state.streamCount += 1
+            guard state.openStreamCount < limits.streamsMax, !state.isClosed else { return false }
+            state.openStreamCount += 1
             return true
         }
     }
 
-    func releaseStream() { state.withLock { $0.streamCount -= 1 } }
+    func releaseStream() { state.withLock { $0.openStreamCount -= 1 } }
 
     /// Counts bytes of a body that have arrived.
     ///
@@ -125,7 +125,7 @@ final class HTTPServerInbox: Sendable {
             HTTPServerUsage(
                 connectionCount: state.connectionCount,
                 exchangeCount: state.exchangeCount,
-                streamCount: state.streamCount,
+                openStreamCount: state.openStreamCount,
                 bodyBytes: state.bodyBytes
             )
         }
@@ -138,7 +138,7 @@ package struct HTTPServerUsage: Sendable, Equatable {
     /// Requests that wait for the handler's response. A request counts until its `HTTPExchange` is released, even if
     /// the client has disconnected or has got status 503.
     package var exchangeCount = 0
-    package var streamCount = 0
+    package var openStreamCount = 0
     /// The bytes of all bodies together. A body counts from its first byte until its `HTTPExchange` is released.
     package var bodyBytes = 0
 }

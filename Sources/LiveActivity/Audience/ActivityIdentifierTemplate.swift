@@ -9,8 +9,8 @@ public enum ActivityIdentifierTemplate {
     static func hasPlaceholder(_ text: UnsafeRawBufferPointer) -> Bool {
         var matchedCount = 0
         for byte in UnescapedBytes(text) {
-            // After a byte that does not fit, the placeholder can begin at this byte, but at no earlier byte: only its
-            // first byte is `{`.
+            // If a byte does not fit, the placeholder can still begin at this byte. It cannot begin at an earlier one,
+            // because only its first byte is `{`.
             if byte != placeholder.utf8Start[matchedCount] { matchedCount = 0 }
             if byte == placeholder.utf8Start[matchedCount] { matchedCount &+= 1 }
             if matchedCount == placeholder.utf8CodeUnitCount { return true }

@@ -17,9 +17,8 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel like
-    /// commands to an audience without members. The name also depends on the channel's environment, so a channel and an
-    /// audience with the same id have different names.
+    /// Makes the name of a broadcast channel that a producer manages: to Redis, such a channel is an audience without
+    /// members. The name also depends on the environment, so it differs from the name of an audience with the same id.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: APNsEnvironment) {
@@ -41,7 +40,7 @@ public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
     public static let positionsPerSegment: UInt64 = 1 << 32
 
     public var segment: UInt8
-    /// The place within the segment. Unlike the position of a round in the core `Audiences`, it counts no laps.
+    /// The place within the segment, 0..<2³².
     public var position: UInt32
 
     public init(segment: UInt8, position: UInt32) {

@@ -45,8 +45,8 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered after this time stays in
-    /// the audience. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name this time.
+    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered later stays in the
+    /// audience. The caller passes this time to ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
     public var leftAtMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

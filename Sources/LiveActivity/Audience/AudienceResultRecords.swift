@@ -46,7 +46,7 @@ public struct AudienceResultRecord {
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. If true, the outcome
-    /// is `superseded`. If false, ``memberCounts`` decides the outcome.
+    /// is `superseded`; if false, ``memberCounts`` decides.
     public var isSuperseded = false
     /// Whether the command asked for priority 10, but Redis granted 5 to all members or to some of them. A budget was
     /// then empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
@@ -232,8 +232,8 @@ public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case superseded
     /// The command expired before it had reached all members.
     case expired
-    /// The command is a start to devices, and the lanes have produced commands for devices of the audience. Each of
-    /// these commands has its own result.
+    /// The command is a start, and a separate start was written for at least one device of the audience. Each separate
+    /// start has its own result.
     case started
 
     /// The name in result records.

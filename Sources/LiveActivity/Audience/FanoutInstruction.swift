@@ -1,7 +1,7 @@
 /// Where and how the command of a fan-out record is sent: to the members of one range of an audience, or as a broadcast
 /// to one channel. The channel belongs to the audience, or the command itself names the channel.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. Of a broadcast's range, only `rangeCount` is used.
+    /// The range whose members get the command. For a broadcast, only `rangeCount` is used.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?

@@ -35,7 +35,7 @@ public enum MemberEntryFormat {
         /// ``withoutChannelsBit``.
         public static let frequentUpdatesBit: UInt8 = 8
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases, which do not know
-        /// channels, set this bit for every device, and never read it.
+        /// channels, set it for every device.
         public static let withoutChannelsBit: UInt8 = 8
         /// The bits that hold the raw value of the id's ``IdentifierPacking``, shifted by `identifierPackingShift`.
         static let identifierPackingMask: UInt8 = 0x30
@@ -57,9 +57,12 @@ public enum MemberEntryFormat {
 
     /// Writes an entry.
     ///
-    /// - Parameter destination: has room for ``bytesMax``.
-    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, if a member that
-    ///   leaves has a token, or if `destination` has no room.
+    /// - Parameter destination: has room for ``bytesMax``, even if the entry is shorter.
+    /// - Returns: the entry's length. Nil in any of these cases:
+    ///   - `destination` has no room.
+    ///   - The id is empty or too long.
+    ///   - The token is invalid.
+    ///   - A member that leaves has a token.
     public static func write(
         _ entry: MemberEntry<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer

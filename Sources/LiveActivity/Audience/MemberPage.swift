@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis then keeps the page, from its last entry on, at least
-        /// as long as it keeps the hash of a device.
+        /// The page has, or once had, an entry of a device. After each new entry, Redis then keeps the page at least as
+        /// long as it keeps a device's hash.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -186,8 +186,9 @@ public struct MemberPage {
         return keptCount
     }
 
-    /// Adds an entry to the kept entries that have the same position. If a kept entry is of the same member, only the
-    /// entry with the later time stays. If the times are equal, the added entry stays.
+    /// Adds an entry to the kept entries at the same position, or replaces the kept entry of the same member. If the
+    /// kept entry has a later time, it stays, and the added entry is left out; but a time too far ahead of the clock is
+    /// not later.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
@@ -198,7 +199,8 @@ public struct MemberPage {
         if keptCount > firstAtPosition, let member = self[reference] {
             for index in firstAtPosition..<keptCount {
                 guard let earlier = self[references[index]], earlier.isOfSameMember(as: member) else { continue }
-                // Known issue (K19): an entry with a time too far ahead counts again when the clock reaches the time.
+                // Known issue (K19): an entry whose time is too far ahead does not count now, but counts again when the
+                // clock reaches this time.
                 let isOutdated = RegistrationTime.isOlder(
                     member.changedAtMilliseconds,
                     than: earlier.changedAtMilliseconds,

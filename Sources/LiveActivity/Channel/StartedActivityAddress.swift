@@ -20,8 +20,8 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Writes the dictionary of a start with this address. First comes the dictionary that
-    /// ``copyWithoutAddress(_:into:)`` made, then the address, then the closing brace.
+    /// Writes a start's dictionary: what ``copyWithoutAddress(_:into:)`` left of it (`dictionary`), this address, and
+    /// the closing brace.
     func writeWithAddress(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {

@@ -242,7 +242,8 @@ private struct ShapesParser {
         }
     }
 
-    /// Reads the raw values of an enum, an array at `position`, into the node.
+    /// Reads an enum's raw values from the array at `position`: all strings, or all whole numbers. Sets the node's
+    /// kind.
     private mutating func setRawValues(_ nodeIndex: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
         let valuePositions = try elementPositions(of: position, keyPath: keyPath)
         guard let firstPosition = valuePositions.first,
@@ -315,12 +316,12 @@ private struct ShapesParser {
         return members
     }
 
-    private func elementPositions(of start: Int, keyPath: String) throws(ShapesFault) -> [Int] {
-        guard text.peek(start) == UInt8(ascii: "[") else {
+    private func elementPositions(of arrayPosition: Int, keyPath: String) throws(ShapesFault) -> [Int] {
+        guard text.peek(arrayPosition) == UInt8(ascii: "[") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an array")
         }
         var positions: [Int] = []
-        var position = text.skipWhitespace(start + 1)
+        var position = text.skipWhitespace(arrayPosition + 1)
         while text.peek(position) != UInt8(ascii: "]"), position < text.count {
             positions.append(position)
             position = text.skipWhitespace(valueEnd(at: position))

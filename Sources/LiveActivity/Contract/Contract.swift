@@ -1,13 +1,12 @@
 /// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which commands the app
 /// on a phone can decode.
 ///
-/// The shapes are in a file that the configuration names. A test of the app writes this file with the library
-/// `ActivityShapes`. The file has all types of the app, so no phone can show a command that fits none of these types.
-/// If a type differs between releases that are in use, the file has the type once for each of these releases. A command
-/// is accepted if it fits the type of one release.
+/// The shapes are in a file that the configuration names. A test of the app writes it with the library
+/// `ActivityShapes`. The file has all types of the app. A type that differs between releases in use is in the file once
+/// for each of them, and a command is accepted if it fits the type of one release.
 ///
-/// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes, which
-/// needs no reference counting (``UnmanagedContract``).
+/// All nodes are in one flat array, the children of a node next to each other. Indexes need no reference counting
+/// (``UnmanagedContract``).
 public struct Contract: Equatable, Sendable {
     var nodes: [ShapeNode] = []
     var rawValues: [EnumRawValue] = []
@@ -84,7 +83,7 @@ enum ShapeKind: UInt8, Sendable {
 /// One declared value: the root of a shape, a field, or the element of an array or a dictionary.
 struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var kind = ShapeKind.any
-    /// Whether null is allowed. If it is allowed in a field, the field may also be missing.
+    /// Whether null is allowed. An optional field may also be missing.
     var isOptional = false
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/rawValues``.
     var firstChild: UInt32 = 0
@@ -92,11 +91,11 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// Where a field's name begins in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first eight bytes of the field's name in JSON, as a number whose lowest byte is the first one. If the name
-    /// is shorter, its closing quote follows: `goals"`. One comparison with this number decides about most keys.
+    /// The first eight bytes of the field's name, as a number whose lowest byte is the first one. The closing quote
+    /// follows a name that is shorter: `goals"`. Most keys are recognized by one comparison with this number.
     var nameBeginning: UInt64 = 0
-    /// 0xFF for each byte that ``nameBeginning`` uses, and 0 for each other byte. If JSON must escape a part of the
-    /// name, all bytes are 0, and ``nameBeginning`` is not used.
+    /// A mask: 0xFF for each byte that ``nameBeginning`` uses, and 0 for each other byte. All bytes are 0 if JSON must
+    /// escape a part of the name: then ``nameBeginning`` is not used.
     var nameBeginningMask: UInt64 = 0
     /// The required fields of an object. A field's number is its index among the object's children.
     var requiredFields = FieldSet()

@@ -2,12 +2,12 @@ import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
-    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself. So many digits always fit into `Int64`.
+    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself: 18 digits always fit into `Int64`.
     /// `readIntegerInAnyForm` reads longer numbers.
     private static let shortIntegerDigitsMax = 18
-    /// A number without an exponent, and with at most this many characters, fits its type without a further check: its
-    /// absolute value is below 10³⁷ and, if not 0, at least 10⁻³⁵. A `Float` has values from 10⁻³⁸ to 3·10³⁸, a
-    /// `Double` has more. A `Decimal` has 38 digits, more than such a number can have.
+    /// A number without an exponent, and with at most this many characters, always fits its type: its absolute value is
+    /// below 10³⁷ and, if not 0, at least 10⁻³⁵. A `Float` has values from 10⁻³⁸ to 3·10³⁸, a `Double` has more, and a
+    /// `Decimal` has 38 digits.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
     /// number fits its type. An exponent after these characters is ignored, because no app writes such a number.
@@ -100,7 +100,7 @@ extension ContractChecker {
         var fractionDigitCount = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // How many digits have been read and are not in `value` yet. They are appended when a digit other than 0
+        // The number of zeros that were read last, and are not in `value` yet. They are appended when another digit
         // follows, or at the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
         var pendingDigitCount = 0
         for position in start..<end {

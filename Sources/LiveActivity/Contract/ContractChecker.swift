@@ -7,9 +7,8 @@ import Glibc
 /// - An optional field may be missing or null.
 /// - A whole number may be written `2.0` or `2e3`.
 ///
-/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``. Only
-/// ``endOfUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at
-/// most ``Limits/shapeDepthMax``.
+/// The record has been decoded before, so its JSON is valid; only ``endOfUnvalidatedValue(_:_:)`` reads bytes that may
+/// be invalid. The recursion is at most ``Limits/shapeDepthMax`` deep, because it follows the shape.
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
@@ -88,8 +87,8 @@ struct ContractChecker {
     @inline(__always)
     private func containerEnd(_ position: Int) -> Int { text.skipWhitespace(position) &+ 1 }
 
-    /// Returns the position of the first member or element; nil for an empty container. Throws if no such container
-    /// begins at `position`.
+    /// Returns the position of the first member or element of the container at `position`; nil if the container is
+    /// empty. Throws if the byte at `position` is not `opening`.
     @inline(__always)
     private func firstMemberPosition(_ position: Int, _ opening: UInt8, _ nodeIndex: Int) throws(ContractMismatch)
         -> Int?
@@ -199,10 +198,10 @@ struct ContractChecker {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
         // `depth` is the largest number of containers that may be around the value: the record, Apple's dictionary, and
-        // the shape's objects and arrays. So `skipValue` refuses each value that is nested too deeply for a record.
+        // the shape's objects and arrays. With it, `skipValue` accepts no value that is nested too deeply for a record.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
-        // Do not check a value that is too long for a body: if a dictionary has many repeated keys, the time for its
+        // A value that is too long for a body is not checked: if a dictionary has many repeated keys, the time for its
         // check grows with the square of their number.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
             let end = try? checkValue(nodeIndex, position),
@@ -211,8 +210,8 @@ struct ContractChecker {
         return end
     }
 
-    /// Whether the key at `position` is certainly this field's name. False is not certain: the key may have an escape,
-    /// or be near the end of the record. So after false, the caller searches with ``fieldIndex(_:_:_:_:)``.
+    /// True only if the key at `position` is this field's name. May be false for the name too: if the key has an
+    /// escape, or is near the end of the record. So after false, the caller searches with ``fieldIndex(_:_:_:_:)``.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -249,8 +248,8 @@ struct ContractChecker {
         }
     }
 
-    /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`:
-    /// the one after the field that was found last, because producers mostly write fields in the same order.
+    /// Returns the index of the field with this key; -1 if there is none. Searches from the field `expected` on: the
+    /// field after the one that was found last, because most producers always write fields in the same order.
     @inline(never)
     private func fieldIndex(_ firstChild: Int, _ childCount: Int, _ key: JSONStringRange, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)

@@ -9,16 +9,16 @@ struct ValuePlace: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these places are equal. For example, `{"goals":1}` and `{"goals":25}` have the same template.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of places in a template, which has a fixed size. Further values of the state have no place:
-    /// they must be equal in every state with this template.
+    /// The room in ``valuePlaces``. If a state has more values, the further ones have no place: they must be equal in
+    /// every state with this template.
     static let valuePlacesMax = 128
 
     var appIndex: UInt16 = 0
     /// The app's contract, whose nodes (``ShapeNode``) declare the ``valuePlaces``; nil if the template has no state.
     var contract: UnmanagedContract?
     var stateByteCount = 0
-    /// Where the state begins in the record that is being checked. With this position, the places in the record, which
-    /// the check gives, become places in the state. Used only while the template is made.
+    /// Where the state begins in the record from which the template is made. Places in the record, less this position,
+    /// are places in the state. Used only while the template is made.
     var stateOffsetInRecord = 0
     /// The number of ``valuePlaces``, which are in ascending order and do not overlap.
     var valuePlaceCount = 0
@@ -38,8 +38,8 @@ struct StateTemplate: BitwiseCopyable {
         valuePlaces.deallocate()
     }
 
-    /// Adds the place of a value, unless the template is full. Discards the places that were added while this value was
-    /// read, because they are inside the value.
+    /// Adds the place of a value, unless the template is full. It replaces the places that were added while this value
+    /// was read, because they are inside the value.
     ///
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
@@ -56,9 +56,9 @@ struct StateTemplate: BitwiseCopyable {
     /// Compares a new state with the template's state. The new state has this template if the two differ only at
     /// ``valuePlaces``, and if each value there fits the declaration of its field (`nodeIndex`).
     ///
-    /// Such a state is valid JSON and fits the contract, because both are true for the template's state. All bytes
-    /// before the first different value are equal, so this value belongs to the same field in both states, and it is
-    /// checked against this field. The same is true for each further value.
+    /// Such a state is valid JSON and fits the contract. All bytes before the first different value are equal, so this
+    /// value belongs to the same field in both states, and is checked against this field. The same is true for each
+    /// further value.
     ///
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
     /// - Returns: the position after the new state; nil if the template has no state, or if it is not certain that the
@@ -191,7 +191,7 @@ public struct RecentStateTemplates: ~Copyable {
     }
 
     /// Whether the command's state matches any remembered template of this app. Call this if ``hasMatched(_:ofApp:)``
-    /// is false: decoding stops at the first template that matches, perhaps a template of another app.
+    /// is false: decoding notes only the first template that matches, perhaps a template of another app.
     ///
     /// False if decoding found no template at all, and for a start, whose attributes must be checked too.
     public func matchesAnyTemplate(
@@ -211,8 +211,8 @@ public struct RecentStateTemplates: ~Copyable {
     }
 
     /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. If the command
-    /// is an update or end with a state of at most ``Limits/bodyBytesMax``, one of the remembered templates is
-    /// forgotten, and the state's template replaces it if the command fits.
+    /// is an update or end with a state of at most ``Limits/bodyBytesMax``, the template of this state replaces a
+    /// remembered one. If the command does not fit, that remembered template is only forgotten.
     public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,

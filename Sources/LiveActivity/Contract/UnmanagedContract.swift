@@ -33,14 +33,13 @@ public struct UnmanagedContract: BitwiseCopyable {
     }
 
     /// Checks whether a phone could decode the command. Allocates nothing.
-    ///
-    /// A start names its type. The start's attributes and content state must fit this type. An update or end need not
-    /// name a type. Its content state must fit at least one type of the app. An end without a content state always
-    /// fits.
+    /// - The attributes and the content state of a start must fit the type that the start names.
+    /// - The content state of an update or end must fit at least one type of the app.
+    /// - An end without a content state always fits.
     ///
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch. If the command fits none of several types, each type has a mismatch. The one that was
-    ///   found furthest in the record is thrown.
+    /// - Throws: the mismatch. If the command fits none of several types, the mismatch that was found furthest in the
+    ///   record.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, recordingIn: nil)
     }
@@ -77,7 +76,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         throw bestMismatch ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
-    /// The address of ``textStorage``, from which the offsets of names count.
+    /// The beginning of ``textStorage``, from which the offsets of names count.
     @inline(__always)
     var textStart: UnsafeRawPointer { textStorage.baseAddress.unsafelyUnwrapped }
 
@@ -114,7 +113,8 @@ func haveEqualBytes(_ plain: UnsafeRawBufferPointer, unescaping escaped: UnsafeR
 }
 
 extension Command {
-    /// Returns a digest of all parts of the command that a contract checks.
+    /// Returns a digest of all parts of the command that a contract checks. A lane remembers the digests of states that
+    /// fit, and does not check these states again.
     ///
     /// Two different values have equal digests with a probability of 2⁻⁶⁴. A producer that constructs such values harms
     /// only its own app: a state passes the check, although the app's phones drop it.

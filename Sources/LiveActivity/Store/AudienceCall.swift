@@ -1,6 +1,6 @@
 /// A call to the store about one audience of an app, or about one channel that a producer manages.
 ///
-/// Every operation is atomic, and can be repeated if its reply was lost. `Bytes` is the same as in ``StoreCall``.
+/// Every operation is atomic, and can be repeated if its reply was lost. `Bytes` is explained at ``StoreCall``.
 public struct AudienceCall<Bytes> {
     /// The caller's number for the call, which the caller gets back with the reply.
     public var tag: UInt64
@@ -26,8 +26,7 @@ public struct AudienceCall<Bytes> {
         /// number of broadcasts may differ, because the audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
         /// Records that the version's fan-out records are in Kafka. Reply: `settled`. If the command is read from Kafka
-        /// again, Redis then replies `duplicate` to the command's admission, so that the command is not fanned out
-        /// twice.
+        /// again, its admission then gets the reply `duplicate`, so that it is not fanned out twice.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version, timestamp
         /// and body. The reply is `unknown` in either of these cases:
@@ -43,10 +42,9 @@ public struct AudienceCall<Bytes> {
         case claim(SegmentRange, claim: UInt64)
         /// Stores the range's progress. All replies have the newest admitted version:
         /// - `settled`: the progress was stored.
-        /// - `claimedByAnother`: another claim is valid: that of a new owner or, after a failover that lost this lane's
-        ///   claim, that of the previous owner. The lane claims the range again if it still has the range's partition
-        ///   of the fan-out topic.
-        /// - `claimLost`: the range has no claim.
+        /// - `claimedByAnother`: not stored, because another claim is valid. The lane claims the range again if it
+        ///   still has the range's partition of the fan-out topic.
+        /// - `claimLost`: not stored, because the range has no claim.
         ///
         /// - Parameter text: in the format of the core `Audiences`, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
@@ -84,8 +82,8 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// Whether the command is a start to an audience of devices. Only a start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. Redis may grant priority 10 to some members only: the members whose
-    /// users allow frequent updates have one budget, and all other members have another.
+    /// Whether the command asks for priority 10. Redis may grant it to some members only: members whose users allow
+    /// frequent updates have one budget, and all other members have another.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets, because it has an alert or is an end.
     public var mayUseReserve: Bool
@@ -98,8 +96,8 @@ public struct AudienceAdmission<Bytes> {
     /// The body that a member gets if the member joins later, in the format of the core's `JoinerBody`. This body has
     /// no alert, because the alert would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when members that join get the body, UNIX seconds: the command's expiration. If the command has none: the
-    /// time at which an update or end with its timestamp is too old (`AgeRules.stateExpirationSeconds`).
+    /// Until when members that join get the body, UNIX seconds: the command's expiration. Without one: the time at
+    /// which an update or end with this timestamp is too old (`AgeRules.stateExpirationSeconds`).
     public var expirationSeconds: Int64
 
     public init(
@@ -205,8 +203,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// How many members have each outcome, among those that a version has reached. In a property whose name begins with
-/// `broadcast`, these are broadcasts instead of members.
+/// How many members have each outcome, among those that a version has reached. A property whose name begins with
+/// `broadcast` counts broadcasts instead of members.
 public struct MemberOutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 

@@ -5,7 +5,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case send
     /// Make the call again after ``AudienceReply/waitMilliseconds``.
     case wait
-    /// Redis knows a newer version, or a command of another kind with this version.
+    /// Redis knows a newer version, or has admitted this version for another event (start, update or end).
     case superseded
     /// This version has been settled.
     case duplicate
@@ -17,11 +17,10 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// The checkpoint is recorded, or the settlement is processed.
     case settled
-    /// The checkpoint was not recorded, because another claim is valid: that of another worker or, after a failover
-    /// that lost the newest claim, an older one. The caller claims the range again if it still has the range's
-    /// partition.
+    /// The checkpoint was not recorded, because another claim is valid. The caller claims the range again if it still
+    /// has the range's partition.
     case claimedByAnother
-    /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
+    /// The range has no claim, because Redis has lost data about the audience: members may be missing too.
     case claimLost
     /// The range is claimed. ``AudienceReply/bytes`` has the last checkpoint.
     case claimed

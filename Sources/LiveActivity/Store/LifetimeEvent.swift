@@ -16,10 +16,9 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     case endedOrUnlimited
     /// Causeway need not work on this life any more: its command that ends the life is finished (for example accepted,
     /// failed or expired), or it could not start the activity again.
-    ///
-    /// The timetable ignores this event if no life began at `beganAtMilliseconds`. Otherwise the new life begins at
-    /// `restartAtMilliseconds`, and a new start is due at that time. But if this time is 0, or if the timetable keeps
-    /// no start, the activity leaves the timetable.
+    /// - If no life began at `beganAtMilliseconds`, the timetable ignores this event.
+    /// - If `restartAtMilliseconds` is 0, or if the timetable keeps no start, the activity leaves the timetable.
+    /// - Otherwise the new life begins at `restartAtMilliseconds`, and a new start is due at that time.
     case lifeFinished(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit Causeway's end of this life, because Redis had admitted another end of the activity, such as
     /// a producer's.

@@ -1,15 +1,15 @@
 /// Compares the times of registrations and unregistrations of one member.
 public enum RegistrationTime {
-    /// How far a stored time may be ahead of the clock, in milliseconds: twice as far as a worker lets a registration
-    /// be ahead of its record (``Registration/limitTimes(ofRecordWrittenAtMilliseconds:)``), because the clocks of
-    /// Kafka and Redis differ.
+    /// How far a stored time may be ahead of the clock, in milliseconds. A stored time that is further ahead counts as
+    /// unknown: former releases stored times of clocks that were days ahead, and all present registrations would be
+    /// older.
     ///
-    /// Former releases also stored the times of clocks that are days ahead. A stored time that is further ahead counts
-    /// as unknown. Otherwise each registration of the present would be older than the stored one.
+    /// This is twice as far as a worker lets a registration be ahead of its record
+    /// (``Registration/limitTimes(ofRecordWrittenAtMilliseconds:)``), because the clocks of Kafka and Redis differ.
     public static let leadMillisecondsMax: Int64 = 2 * Limits.timestampLeadSecondsMax * 1_000
 
-    /// Whether a registration at `milliseconds` is older than the stored one, and so changes nothing. If both times are
-    /// too far ahead, they are still compared, so that a repeated registration changes nothing.
+    /// Whether a registration at `milliseconds` is older than the stored one, and so changes nothing. A stored time
+    /// that is too far ahead (``leadMillisecondsMax``) counts only if `milliseconds` is too far ahead too.
     public static func isOlder(
         _ milliseconds: Int64,
         than storedMilliseconds: Int64,
@@ -20,8 +20,8 @@ public enum RegistrationTime {
         return storedMilliseconds <= latestMilliseconds || milliseconds > latestMilliseconds
     }
 
-    /// Whether a token was registered at or after `invalidAtMilliseconds`, the time since which APNs knows that it is
-    /// dead. APNs perhaps does not know this registration yet, so the token stays. (R17)
+    /// Whether a token was registered at `invalidAtMilliseconds` or later. APNs then perhaps found it dead before it
+    /// knew this registration, so the token stays. (R17)
     public static func isRegistered(
         _ milliseconds: Int64,
         sinceInvalidAt invalidAtMilliseconds: Int64,

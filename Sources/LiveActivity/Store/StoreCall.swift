@@ -83,7 +83,7 @@ public struct StoreCall<Bytes> {
             audiences: Bytes?
         )
         /// Retires a token, if the activity still has it and registered it before
-        /// ``TokenRetirement/invalidAtMilliseconds``. The activity then leaves its audiences. Reply: `settled`. No
+        /// ``TokenRetirement/invalidAtMilliseconds``. The activity then leaves its audiences. Reply: `settled`. But no
         /// version is settled, so that the command whose push was refused can be held until the next token registers.
         ///
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
@@ -173,8 +173,7 @@ public struct StoreCall<Bytes> {
         /// first reply may have died.
         ///
         /// - Parameter atMilliseconds: the time in the earlier reply. If Redis has another time by now, for example
-        ///   after a later registration, the call has no effect. The next reply has the new time, which must be
-        ///   confirmed instead.
+        ///   after a later registration, the call has no effect, and the next reply has the new time.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own value
@@ -200,9 +199,9 @@ public struct StoreCall<Bytes> {
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
-    /// The digest of what the activity would show, including the alert. An update is `unchanged` if 48 bits of this
-    /// digest are equal to those of the shown state's digest. Not compared for an end. Not compared for an activity in
-    /// an audience either, because a push to the audience may have replaced the shown state.
+    /// The digest of what the activity would show, including the alert. An update is `unchanged` if the shown state's
+    /// digest has the same 48 bits. Not compared for an end, nor for an activity in an audience, because a push to the
+    /// audience may have replaced the shown state.
     public var digest: UInt64
     public var pace: Policy.Pace
     /// How many seconds the carried alert is older than this command: the timestamp of ``version`` minus that of
@@ -214,9 +213,9 @@ public struct StateAdmission<Bytes> {
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an end.
     public var mayUseReserve: Bool
-    /// Whether this command may replace a held command that has an alert: true if this command has an alert itself, or
-    /// if this command's lane has already seen the held alert. If false, Redis first reports the held alert
-    /// (``StoreVerdict/alertHeld``), so that this command can carry it.
+    /// Whether this command may replace a held command that has an alert: this command has an alert itself, or its lane
+    /// has already seen the held alert. If false, Redis first reports the held alert (``StoreVerdict/alertHeld``), so
+    /// that this command can carry it.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. If Redis knows no version of the activity, such a command is `expired`.
@@ -227,8 +226,8 @@ public struct StateAdmission<Bytes> {
     /// Whether this end also ends a life that a start with a newer version began. If false, such an end is
     /// `superseded`, because it belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
-    /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. Such an end never supersedes an end that
-    /// is not settled: the reply is `ended`. But a producer's newer end supersedes such an end. (R13)
+    /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. It never supersedes an end that is not
+    /// settled: the reply is `ended`. But a producer's newer end supersedes it. (R13)
     public var isLifetimeEnd: Bool
     /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64
@@ -343,14 +342,14 @@ public struct HeldStart<Bytes> {
 /// One of the calls for a device's registration. The first call registers the token and returns the first held start.
 /// Each further call returns the next held start.
 ///
-/// The two cases are an enum so that their values share memory. Every ``StoreCall`` is copied, so a rare operation must
-/// not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
+/// This is an enum so that the values of both cases share memory. Every ``StoreCall`` is copied: 17 more bytes cost
+/// each command 257 instructions (Measurements.md).
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
+    /// The first call, which registers the token.
+    ///
     /// - Parameters:
-    ///   - audiences: the audiences that the device is in from now on; nil: the device stays in its audiences. More
-    ///     about this parameter is at
-    ///     ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
+    ///   - audiences: all audiences that the device is in from now on; nil: the device stays in its audiences.
     ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the device's
     ///     entries in its audiences say this; the device's hash in Redis does not.
     case registerToken(audiences: Bytes?, supportsChannels: Bool = false)

@@ -39,12 +39,12 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// - The call repeats a registration, and Redis has another registration or an unregistration with the same time.
     /// - The token came with a command, and is the last token that Redis retired.
     case stale
-    /// The activity or device has no token any more that was registered at the given time or earlier.
+    /// The activity or device has no token left that was registered at the call's time or earlier.
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// Redis knows a newer version, which is not settled yet. So the newer command can still carry the alert of this
-    /// command.
+    /// Redis knows a newer version, which is not settled yet, so that the newer command can still carry this command's
+    /// alert.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
     /// admit the command again. Redis has changed nothing, except that it may have registered the token that came with
@@ -65,9 +65,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// - Any other registration: the reply has no room for the held command, and Redis changed nothing. Register again
     ///   later.
     case full
-    /// The admission changed nothing, because the activity has left audiences (``StoreReply/departures``): no worker
-    /// has confirmed yet that each of these audiences has an entry about the departure. Write the entries, confirm
-    /// them, and admit the command again.
+    /// The admission changed nothing, because the activity has left audiences (``StoreReply/departures``), and perhaps
+    /// some of them have no entry about the departure yet. Write the entries, confirm them, and admit the command
+    /// again.
     case departures
     /// Redis has processed the call: a settlement, a retirement, a 429, a refund, a confirmation or an event of a
     /// lifetime. A call that no longer applies had no effect.
@@ -166,8 +166,8 @@ public enum HoldVerdict: Sendable {
     }
 }
 
-/// A reply of the activity store. `Bytes` is as in ``StoreCall``. Borrowed bytes are valid only until the function that
-/// gets the reply returns.
+/// A reply of the activity store. `Bytes` is explained at ``StoreCall``. Borrowed bytes are valid only until the
+/// function that gets the reply returns.
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
@@ -195,14 +195,14 @@ public struct StoreReply<Bytes> {
     /// UNIX milliseconds; 0: never. A reread command needs this time to find out whether the held alert has rung
     /// already.
     public var registeredAtMilliseconds: Int64 = 0
-    /// With ``StoreVerdict/settled``: whether the call retired the current token.
+    /// With ``StoreVerdict/settled``: whether the call retired the token that the activity or device had.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the member was already in all audiences that the registration names. A
-    /// worker then tells these audiences only the member's present token (``MembershipChangeKind/updated``). False if
-    /// the registration names no audience.
+    /// worker then writes only the member's present token into them (``MembershipChangeKind/updated``). False if there
+    /// are none.
     public var wasMemberOfAllAudiences = false
-    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
-    /// phone then still has the activity. So if this is the end of a lifetime, Causeway makes another end.
+    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``, so that
+    /// the phone still has the activity. If this is the end of a lifetime, Causeway then makes another end.
     public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale`, `unregistered` and `full`: the audiences that the activity
     /// or device has left, and that perhaps have no entry about the departure yet (``AudienceDepartures``). Write the
@@ -221,7 +221,8 @@ public enum StoreFailure: Sendable {
     /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
     /// call may succeed at once, on this connection or another.
     case retriableAtOnce
-    /// The server refused the call for a reason that is likely to affect most other calls too.
+    /// The server refused the call for a reason that is likely to affect most other calls too. The caller's queue of
+    /// calls pauses.
     case serverRefusesMostCalls
     /// The server replied with an error that may concern only this call, or others too. The caller repeats the call
     /// after a pause. Other calls continue.

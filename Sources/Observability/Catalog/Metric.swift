@@ -1,9 +1,9 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 ///
-/// A case has the name of the metric on `/metrics`, in camel case and without `causeway_`, `_seconds` and a counter's
-/// `_total`. If a duration would then differ from a counter by a plural "s" alone, its case ends with `Duration`:
-/// `audienceRangeDuration`, beside `audienceRanges`. `CatalogTests` checks this. The code does not use seconds: it
-/// counts and sets a time in the unit of the definition, such as milliseconds (``MetricDefinition/Unit``).
+/// A case has the metric's name on `/metrics` in camel case, without `causeway_`, `_seconds` and a counter's `_total`.
+/// A duration whose case would then differ from a counter's by a plural "s" alone ends with `Duration`:
+/// `audienceRangeDuration`, beside `audienceRanges`. `CatalogTests` checks this. Values are counted and set in the unit
+/// of the definition, such as milliseconds (``MetricDefinition/Unit``), not in seconds.
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Metrics about records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has
     // acknowledged its record, so the counts equal the records on the topics. A superseded command without a result of
@@ -18,8 +18,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case undecodable
     case bodiesWithDroppedFields
 
-    // Metrics about pushes. Redis draws from a budget once for each version, at the first attempt of its push. So
-    // draws, and demotions to priority 5, are not counted again at retries.
+    // Metrics about pushes. A retry of a push adds nothing to the draws and demotions, because Redis draws from a
+    // budget only once for each version, at the first attempt.
     case pushes
     case pushRetries
     case retryBudgetRatio
@@ -123,8 +123,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether ``MetricTotals`` has the values of the metric. The values of other metrics are read at each request of
-    /// `/metrics`.
+    /// Whether ``MetricTotals`` has the values of the metric. If not, they are read at each request of `/metrics`.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafkaThread: true
@@ -157,8 +156,8 @@ public struct MetricDefinition: Sendable {
 
     /// Where the values of a metric come from; for lanes, also how the lanes' values are combined.
     ///
-    /// Exceptions: ``MetricRegistry`` itself sets the values of the metrics about channels, traces and lifetimes. To
-    /// the suppressed log lines, it adds those of threads that are neither lanes nor the Kafka thread.
+    /// Exceptions: ``MetricRegistry`` itself sets the metrics about channels, traces and lifetimes. It also adds the
+    /// suppressed log lines of threads that are neither lanes nor the Kafka thread.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread counts or sets the values.

@@ -1,8 +1,8 @@
 /// The upper bounds of histogram buckets, in microseconds, at most 16 for each histogram. They are constants, so that
 /// the values of different fleets and releases can be added.
 enum MetricBuckets {
-    /// Buckets for the freshness of pushes. They are close together around one second, the shortest spacing of an
-    /// activity's pushes.
+    /// Buckets for the freshness of pushes: the time from a command's record to APNs' response. They are close together
+    /// around one second, the shortest spacing of an activity's pushes.
     static let freshnessMicroseconds: [Int64] = [
         50_000, 100_000, 200_000, 300_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000,
         10_000_000, 30_000_000, 60_000_000, 300_000_000,
@@ -18,8 +18,8 @@ enum MetricBuckets {
         5_000_000, 10_000_000,
     ]
     /// Buckets for the duration of a command to an audience: from the command's record until APNs' last response for
-    /// the members of one range, or for all members. The shortest times are those of a single page of members. The
-    /// longest are those of ten million members, or of a wait for an APNs host that is down.
+    /// the members of one range, or for all members. The range is wide: an audience has one page of members or ten
+    /// million, and a fan-out may wait for an APNs host that is down.
     static let audienceMicroseconds: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,

@@ -31,8 +31,8 @@ package struct Exposition {
         text += "# TYPE \(definition.name) \(definition.kind.name)\n"
     }
 
-    /// Writes all series of a metric that threads count in cells (``MetricLayout``). Series with the value 0 may be
-    /// left out (``MetricDefinition/omitsZeros``).
+    /// Writes all series of a metric with cells (``MetricLayout``), in which the threads count. Series with the value 0
+    /// may be left out (``MetricDefinition/omitsZeros``).
     private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelValues) {
         if definition.source == .lanes(.perLane) {
             for lane in totals.laneCells.indices {

@@ -161,7 +161,8 @@ package struct ResponseTable: Sendable {
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
     }
 
-    /// Returns the index in ``reasonLabels`` for the reason of a GOAWAY frame.
+    /// Returns the index in ``reasonLabels`` for the reason of a GOAWAY frame. A reason that Apple does not document
+    /// has the last index, "other".
     package func reasonIndex(_ reason: Int) -> Int {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
@@ -170,7 +171,7 @@ package struct ResponseTable: Sendable {
     /// the 0: Prometheus sees no increase if a counter first appears with the value 1.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
-            // The first two of `statuses`: no response, and 200.
+            // The statuses follow the reasons in ``labels``. The first two are 0 (no response) and 200.
             return index == reasons.count || index == reasons.count + 1
         }
         return Self.reasonsShownAtZero.contains(reasons[index].text)

@@ -7,8 +7,8 @@ package final class LifetimeStatus: Sendable {
     private let atomicHasLifetimeLimits = Atomic<Bool>(false)
     private let atomicIsFailing = Atomic<Bool>(false)
     private let atomicTimetableActivityCount = Atomic<Int>(0)
-    private let endCommandCounter = Atomic<Int>(0)
-    private let restartCommandCounter = Atomic<Int>(0)
+    private let atomicEndCommandCount = Atomic<Int>(0)
+    private let atomicRestartCommandCount = Atomic<Int>(0)
 
     init() {}
 
@@ -31,11 +31,11 @@ package final class LifetimeStatus: Sendable {
 
     /// Adds to the numbers of commands that the keeper produced: to end activities, and to start them again.
     package func countCommands(endCount: Int, restartCount: Int) {
-        endCommandCounter.add(endCount, ordering: .relaxed)
-        restartCommandCounter.add(restartCount, ordering: .relaxed)
+        atomicEndCommandCount.add(endCount, ordering: .relaxed)
+        atomicRestartCommandCount.add(restartCount, ordering: .relaxed)
     }
 
     var timetableActivityCount: Int { atomicTimetableActivityCount.load(ordering: .relaxed) }
-    var endCommandCount: Int { endCommandCounter.load(ordering: .relaxed) }
-    var restartCommandCount: Int { restartCommandCounter.load(ordering: .relaxed) }
+    var endCommandCount: Int { atomicEndCommandCount.load(ordering: .relaxed) }
+    var restartCommandCount: Int { atomicRestartCommandCount.load(ordering: .relaxed) }
 }

@@ -96,7 +96,7 @@ public struct ThreadMetrics: ~Copyable {
 
     private func observe(_ metric: Metric, inSeriesAt start: Int, microseconds: Int64, count: Int64) {
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
-        precondition(bucketCount > 0, "only a histogram is observed")
+        precondition(bucketCount > 0, "only a histogram is observed, not the metric \(metric)")
         let clampedMicroseconds = max(0, microseconds)
         let firstBoundIndex = Int(firstBoundIndices[Int(metric.rawValue)])
         var bucket = 0
@@ -117,7 +117,7 @@ public struct ThreadMetrics: ~Copyable {
         let range = cellRange(metric, dimensionIndexCount: 1)
         precondition(
             dimensionIndex >= 0 && dimensionIndex < Int(range.firstDimensionValueCount),
-            "a value that the label has"
+            "a value that the label of the metric \(metric) has"
         )
         return range.cellIndex(dimensionIndex, 0)
     }
@@ -127,7 +127,7 @@ public struct ThreadMetrics: ~Copyable {
         precondition(
             firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionValueCount)
                 && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionValueCount),
-            "a value that the label has"
+            "a value that the label of the metric \(metric) has"
         )
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
     }
@@ -137,8 +137,11 @@ public struct ThreadMetrics: ~Copyable {
     @inline(__always)
     private func cellRange(_ metric: Metric, dimensionIndexCount: Int16) -> MetricLayout.CellRange {
         let range = cellRanges[Int(metric.rawValue)]
-        precondition(range.firstCellIndex >= 0, "a metric of the threads")
-        precondition(range.dimensionIndexCount == dimensionIndexCount, "an index for each dimension of the metric")
+        precondition(range.firstCellIndex >= 0, "the metric \(metric) is counted by threads")
+        precondition(
+            range.dimensionIndexCount == dimensionIndexCount,
+            "an index for each dimension of the metric \(metric)"
+        )
         return range
     }
 

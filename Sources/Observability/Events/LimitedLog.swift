@@ -6,14 +6,15 @@ import Logging
 /// - It writes a repeated warning or error at growing intervals (``LogRepetitionLimiter``). The next written line says
 ///   how many repeats were left out.
 ///
-/// But the first line that reports the end of a failure is always written if the limiter remembers the failure. This
-/// line also says how many repeats were left out.
+/// Exception: the first line that reports the end of a failure is always written, with the number of repeats that were
+/// left out, if the limiter still remembers the failure.
 package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
     package static let periodMilliseconds: Int64 = 60_000
     /// The maximum number of warnings or errors of one kind that are compared with earlier lines in one period. Further
-    /// lines are suppressed without a comparison, because a comparison makes the texts of the line's fields.
+    /// lines are suppressed without a comparison: it would cost too much, because it makes the texts of the line's
+    /// fields.
     static let comparisonsPerPeriodMax: UInt32 = 200
 
     private struct PeriodCounts {

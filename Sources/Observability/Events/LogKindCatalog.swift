@@ -69,15 +69,16 @@ package enum LogKindCatalog {
             .drainTimeOver,
             "drain-time-over",
             .warning,
-            message: "the drain did not end in time",
+            message: "the drain ended before its partitions were drained",
             meaning: """
-                Redis, APNs or Kafka did not respond before the worker had to release its partitions. The next owner \
-                reads the unsettled records again. It may repeat a push whose outcome Redis does not know, and the \
-                alert may ring again; it repeats no start.
+                A second stop signal came (cause "a second stop signal"), or Redis, APNs or Kafka did not respond \
+                before the worker had to give up its partitions (all other causes). The next owner reads the \
+                unsettled records again. It may repeat a push whose outcome Redis does not know, and the alert may \
+                ring again; it repeats no start.
                 """,
             action: """
-                If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise \
-                worker.drainMilliseconds.
+                After a second stop signal: nothing; one signal lets the worker finish. Otherwise, if it happens at \
+                every stop, check the latency of Redis, APNs and Kafka, or raise worker.drainMilliseconds.
                 """
         ),
         define(

@@ -11,16 +11,17 @@ struct LogRepetitionLimiter {
     /// applies again.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject that has had no
-    /// line for the longest time.
+    /// The maximum number of subjects that the limiter remembers. For a further one, it forgets the subject that has
+    /// had no line for the longest time.
     static let subjectsMax = 64
-    /// The maximum number of entries in `repeatCountsOfForgottenSubjects`. A further failure gets no entry, so the
-    /// number of left-out lines of its forgotten subjects is lost.
+    /// The maximum number of failures for which the limiter still counts left-out lines when it has forgotten their
+    /// subjects (`repeatCountsOfForgottenSubjects`). For further failures, this number is lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
-        /// The pool that the lines' fields name; nil if they name none. A recovery ends only failures of its own pool.
+        /// The failure's pool, which the fields of its lines name; nil if they name none. A line about a recovery ends
+        /// only failures of its own pool.
         var pool: String?
 
         init(_ kind: LogKind, _ fields: Logger.Metadata) {
@@ -40,19 +41,19 @@ struct LogRepetitionLimiter {
 
     private var subjects: [Subject] = []
     /// For each failure of which the limiter has forgotten subjects (``subjectsMax``): how many lines with these
-    /// subjects were left out.
+    /// subjects were left out and not reported yet.
     ///
-    /// An entry stays, even with the number 0, until a line reports the end of the failure. Without the entry, the
-    /// limiter would not know of the failure (``forgetFailures(_:_:)``), and the line about its end would be left out.
+    /// An entry stays, even with the number 0, until a line reports the end of the failure. It shows that there was a
+    /// failure, so that the line about its end is always written (``forgetFailures(_:_:)``).
     private var repeatCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out; otherwise the number of left-out lines that this line must report. For a
-    ///   remembered subject, these are the lines that were left out since the subject's last written line. For any
-    ///   other subject, these are the left-out lines with forgotten subjects of the same failure.
+    /// - Returns: nil if the line is left out; otherwise the number of earlier left-out lines that this line must
+    ///   report: those with its subject since this subject's last written line. If the limiter does not remember the
+    ///   subject, those with forgotten subjects of the same failure.
     mutating func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

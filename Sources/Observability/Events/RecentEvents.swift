@@ -27,15 +27,14 @@ package final class RecentEvents: Sendable {
 
     package init() {}
 
-    /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise the number of
-    /// left-out lines that this line must report
+    /// Decides for all threads whether a line is written, and how many left-out lines it must report
     /// (``LogRepetitionLimiter/takeRepeatCountIfLineIsDue(_:_:nowMilliseconds:)``).
     func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeRepeatCountIfLineIsDue(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets failures that have ended. Returns how many of their lines were left out and not reported yet; nil if no
-    /// failure was remembered (``LogRepetitionLimiter/forgetFailures(_:_:)``).
+    /// Forgets failures that have ended, for all threads, and returns how many of their lines were not reported yet
+    /// (``LogRepetitionLimiter/forgetFailures(_:_:)``).
     func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }

@@ -102,8 +102,8 @@ extension Diagnosis {
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
     }
 
-    /// Returns findings about too many refusals or dead tokens in one pool. A 429 does not count as a refusal here,
-    /// because the worker sends the push again. But the alert `CausewayPushesRefused` counts it.
+    /// Returns findings about too many refusals or dead tokens in one pool. Unlike the alert `CausewayPushesRefused`,
+    /// it does not count a 429 as a refusal, because the worker sends the push again.
     private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
         var responseCount: Int64 = 0
         var refusedCount: Int64 = 0
@@ -173,11 +173,10 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if APNs refuses the pool's provider token or topic. Exception: an open circuit breaker has a
-    /// finding of its own.
+    /// Returns a finding if APNs refuses the pool's provider token, its topic, or all requests. None while the circuit
+    /// breaker is open, because this has a finding of its own.
     ///
-    /// /readyz may fail after the first such refusal. So one refusal is enough for the finding, even if it is older
-    /// than the time window, and whatever its share of the responses is.
+    /// One refusal is enough, even if it is older than the time window, because /readyz may already fail after one.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.isProviderRefusedByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0

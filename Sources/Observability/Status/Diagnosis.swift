@@ -11,8 +11,7 @@ struct Diagnosis {
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the time window for a finding about dead tokens, freshness or demotions.
     ///
-    /// With fewer responses, refusals are still reported if they are more than half of the responses. With this many
-    /// responses or more, more than 5 % are enough.
+    /// Refusals: with at least this many responses, more than 5 % of them are a finding; with fewer, more than half.
     static let samplesMin: Int64 = 100
     /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
     /// activity's registration.

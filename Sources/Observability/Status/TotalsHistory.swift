@@ -30,17 +30,17 @@ struct MetricWindow: Sendable {
     var currentTotals: MetricTotals
     var earlierTotals: MetricTotals?
 
-    /// The length of the window; 0 if `earlierTotals` is nil.
+    /// The time between `earlierTotals` and `currentTotals`, the window; 0 if `earlierTotals` is nil.
     var durationMilliseconds: Int64 {
         earlierTotals.map { max(0, currentTotals.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0
     }
 
-    /// Returns how much was counted in the window; nil if ``durationMilliseconds`` is 0.
+    /// Returns how much was counted since `earlierTotals`; nil if ``durationMilliseconds`` is 0.
     func count(_ metric: Metric) -> Int64? {
         durationMilliseconds > 0 ? earlierTotals.map { currentTotals.sum(metric) - $0.sum(metric) } : nil
     }
 
-    /// Returns how much was counted in the window in all series with this value of the first dimension. Nil if
+    /// Returns how much was counted since `earlierTotals` in all series with this value of the first dimension; nil if
     /// ``durationMilliseconds`` is 0.
     func count(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
@@ -48,7 +48,7 @@ struct MetricWindow: Sendable {
             : nil
     }
 
-    /// Returns how much was counted in the window in one series. Nil if ``durationMilliseconds`` is 0.
+    /// Returns how much was counted since `earlierTotals` in one series; nil if ``durationMilliseconds`` is 0.
     func count(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
             ? earlierTotals.map {
@@ -57,7 +57,7 @@ struct MetricWindow: Sendable {
             } : nil
     }
 
-    /// Returns the observations in the window. Without earlier totals, returns all since the start.
+    /// Returns the observations since `earlierTotals`; if it is nil, all observations since the start.
     func histogram(_ metric: Metric, _ firstDimensionIndex: Int = 0) -> HistogramReading {
         let all = currentTotals.histogram(metric, firstDimensionIndex)
         return earlierTotals.map { all.since($0.histogram(metric, firstDimensionIndex)) } ?? all

@@ -2,9 +2,13 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// A lane's report about one record of a sampled trace. The lane makes the report when it produces the record's result,
-/// has fanned a command out, or has finished a record without a result. The report has all data for the record's spans
-/// in a fixed size, so that a `TraceRing` can carry it to the exporter without allocation.
+/// A lane's report about one record of a sampled trace. The lane makes it in one of these cases:
+/// - It has produced a result of the record.
+/// - It has fanned out the record's command.
+/// - It has finished the record without a result.
+///
+/// The report has all data for the record's spans in a fixed size, so a `TraceRing` carries it to the exporter without
+/// allocation.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// What became of the record.
     enum RecordOutcome: BitwiseCopyable, Equatable, Sendable {
@@ -17,10 +21,9 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     public var context: TraceContext
-    /// The parent of the record's span: the span that the record's producer named.
-    ///
-    /// If the producer named none, the span of the record's first result is the root of the trace, and has no parent
-    /// (nil). It is the parent of the spans of the record's further results.
+    /// The parent of the record's span: the span that the record's producer named. If it named none, the record's first
+    /// result is the root of the trace and has no parent (nil). Its span is the parent of the spans of the record's
+    /// further results.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, because its record is always on the fan-out topic.
     var topic: RecordTopic
@@ -71,7 +74,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedAtWallMilliseconds = finishedAtWallMilliseconds
     }
 
-    /// Makes the report of a command to an audience after the command's fan-out.
+    /// Makes the trace report of a command to an audience after the command's fan-out.
     ///
     /// - Parameter admittedAtWallMilliseconds: when the command was admitted, UNIX milliseconds.
     public init(
@@ -86,8 +89,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.admittedAtWallMilliseconds = admittedAtWallMilliseconds
     }
 
-    /// Makes the report of a finished range. The parent of its span is the command's span, which the fan-out record
-    /// names.
+    /// Makes the trace report of a finished range. The parent of the range's span is the command's span, which the
+    /// fan-out record names.
     public init(
         _ trace: RecordTrace,
         _ range: FinishedRange,
@@ -113,12 +116,11 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedAtWallMilliseconds = finishedAtWallMilliseconds
     }
 
-    /// Returns the trace context whose span is that of one result of a record. A record may have several results, each
-    /// with a span of its own.
+    /// Returns the trace context that names the span of one result of a record. Each of a record's results has its own
+    /// span.
     ///
-    /// The span's id is calculated only from the four parameters. So a fan-out record can name its command's span
-    /// before this span is exported. Exception: if the trace begins at this worker, the span of the first result is the
-    /// one that `trace` names.
+    /// The span's id is derived from the parameters, so a fan-out record can name its command's span before the export.
+    /// Exception: if the trace begins at this worker, the first result has the span that `trace` names.
     ///
     /// - Parameters:
     ///   - trace: the trace of the record. The span that it names is the parent of the result's span.

@@ -12,8 +12,8 @@ public struct RecordTrace {
     /// The maximum number of bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id, and the id of a span. If the trace begins at this worker (``beginsAtThisWorker``), the span is
-    /// that of the record's first result. Otherwise the span is the parent of the spans of the record's results.
+    /// The trace id and a span id. If the trace begins at this worker (``beginsAtThisWorker``), the span is that of the
+    /// record's first result. Otherwise it is the parent of the spans of all the record's results.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var beginsAtThisWorker = false

@@ -140,8 +140,8 @@ package struct SpanEncoder: Sendable {
                 + Hexadecimal.text(trace.context.traceIdentifierLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
-            // Bit 0: sampled. Bit 1: random id. Bit 9: the parent is in another process, as it can be for a `consume`
-            // span. Bit 8: bit 9 is valid.
+            // Bits 0 and 1: the trace is sampled, its id is random. Bit 8: bit 9 is valid. Bit 9: the parent span may
+            // be in another process, which only a `consume` span can have.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,

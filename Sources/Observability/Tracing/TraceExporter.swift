@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, the exporter begins requests for the remaining traces only during this time. Each of
-    /// these requests has the same time limit. The time is short, because the worker's end waits for the requests.
+    /// After the lanes have ended, requests for the remaining traces begin only during this time, and each may take as
+    /// long. It is short, because the worker's end waits for these requests.
     static let remainingTracesTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -108,10 +108,9 @@ package actor TraceExporter {
     }
 
     /// Sends batches until the rings are empty or the collector cannot take a batch now. Ends earlier at the deadline,
-    /// at the task's cancellation, or after ``requestsPerPollMax`` requests.
+    /// when the task is cancelled, or after ``requestsPerPollMax`` requests.
     ///
-    /// - Returns: whether another call may send more, because the collector took at least one batch, or refused one for
-    ///   good.
+    /// - Returns: whether another call may send more: the collector took at least one batch, or refused one for good.
     @discardableResult
     private func exportWaitingBatches(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasFinishedBatch = false

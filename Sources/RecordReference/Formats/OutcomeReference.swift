@@ -25,7 +25,7 @@ package struct OutcomeReference: Sendable {
             """
             A newer command replaced this one before it was sent. If this one had an alert, the newer state \
             carries it, unless that state has a newer alert or `reason` says otherwise. Or the command is an \
-            end, and a newer start has begun the activity again.
+            end, and a newer start has begun the activity again. Or it is a start, and its activity already lives.
             """
         case .held:
             """

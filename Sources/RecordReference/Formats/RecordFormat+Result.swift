@@ -135,8 +135,8 @@ extension RecordFormat {
                     """
                     Why there was no channel. `notInTime`: the command waited 2 s, a start up to 30 s, or longer if \
                     Redis had lost the channel. `refused`: APNs refused to create it, see the worker's log. \
-                    `notAwaited`: another command waited without success less than a minute ago, or too many commands \
-                    waited.
+                    `notAwaited`: less than a minute ago, another command of the audience, or commands of too many \
+                    other audiences, waited without success; or too many commands waited.
                     """
                 ),
                 RecordField("ranges", .integer(1...256), .always, "How many ranges the audience was divided into."),

@@ -1,7 +1,6 @@
 import Documents
 import LiveActivity
 
-/// One field of a record.
 package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {
         case always

@@ -1,8 +1,8 @@
 /// Remembers which server gets the next call with a key, after the owner of the key's hash slot has replied ASK. Each
 /// entry serves one call.
 ///
-/// The table has a fixed size. A key's fingerprint gives the index of its entry, and a later key with the same index
-/// replaces the entry. The next call with the earlier key then goes to the owner, which replies ASK again.
+/// The key's fingerprint gives the index of the entry. A later key with the same index replaces the entry. The next
+/// call with the earlier key then goes to the owner, which replies ASK again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048

@@ -4,16 +4,16 @@ import Reactor
 /// owner of its hash slot at once, and starts a look-up of all hash slots. The error ASK redirects only the next call
 /// with the same key.
 ///
-/// The look-up is repeated while a hash slot has no server, or while a server with hash slots cannot be reached, so
-/// that the cluster finds the replica that replaces a lost server. Once there is a map, a look-up begins at most once a
-/// second, at a random time, so that not all workers ask at the same moment.
+/// The look-up is repeated while a hash slot has no server that is ready, to find the replica that replaces a lost
+/// server. Once there is a map, look-ups begin at most once a second, at random times, so that not all workers ask at
+/// the same moment.
 final class Cluster {
     /// The shortest time between two look-ups of the hash slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
     /// The longest random delay before a look-up of the hash slots. After a failed look-up, `lookupPause` decides the
     /// delay instead.
     static let lookupJitterMillisecondsMax: Int64 = 250
-    /// The maximum number of servers with a connection: all primaries, and some servers that are joining or leaving.
+    /// The maximum number of servers with a connection: all primaries, and 24 servers that are joining or leaving.
     static let nodesMax = HashSlotMap.primariesMax + 24
 
     /// A server of the cluster that this client has a connection to.
@@ -161,8 +161,9 @@ final class Cluster {
         return freeIndex
     }
 
-    /// Lets the connections to servers without hash slots close later. A time that is already set stays. Otherwise:
-    /// - If an ASK has named the server recently: `connectionKeptAfterAskMilliseconds` after the last ASK.
+    /// Sets when the connections to servers without hash slots close. A time that is already set stays. Otherwise:
+    /// - If the last ASK that named the server is less than `connectionKeptAfterAskMilliseconds` ago: this time after
+    ///   the ASK.
     /// - If not: after twice the reply deadline. By then the server's last calls have their replies or have failed.
     private func setCloseTimesOfNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
@@ -231,8 +232,8 @@ final class Cluster {
         scheduleLookup(afterMilliseconds: waitMilliseconds)
     }
 
-    /// Schedules the next look-up, and cancels one that is scheduled already. After a failed look-up, the handler may
-    /// have requested another one inside `redisDisconnected`, which would begin before the pause is over.
+    /// Schedules the next look-up, and cancels one that is scheduled already: after a failed look-up, the handler may
+    /// have requested one inside `redisDisconnected`, which would begin too early.
     private func scheduleLookup(afterMilliseconds milliseconds: Int64) {
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
@@ -279,8 +280,8 @@ final class Cluster {
         hasHashSlotMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.hasHashSlots = false }
-        // Servers that lost their hash slots keep their indices for a while, so there may be no free index for a new
-        // primary. Its hash slots then have no server until a later look-up.
+        // There may be no free index for a new primary, because servers that lost their hash slots keep theirs for a
+        // while. The primary's hash slots then have no server until a later look-up.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasHashSlots = true }
         for hashSlot in hashSlotOwners.indices {
@@ -304,8 +305,8 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // Set when the connection to this server closes, because the server may never get hash slots. Usually a
-            // look-up sets this time, but ASK starts no look-up.
+            // Set when the connection closes, because this server may never get hash slots. A look-up also does this,
+            // but ASK starts no look-up.
             setCloseTimesOfNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
@@ -325,8 +326,8 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 
     func connectionWasLost(_ connection: RedisConnection) {
         guard let index = nodeIndex(of: connection) else { return }
-        // Remove the ASK entries that name this server. The next calls with their keys go to the hash slots' owners,
-        // which say where the keys are now.
+        // Remove the ASK entries that name this server. The next calls with their keys go to the owners of the hash
+        // slots, which say where the keys are now.
         askRedirections.removeAll(forNode: index)
         if nodes[index]?.closesAtMilliseconds != .max {
             removeNode(index)

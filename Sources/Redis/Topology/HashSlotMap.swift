@@ -20,8 +20,8 @@ struct HashSlotMap: Equatable {
     init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // All ranges together may have at most as many hash slots as a cluster has. This limits the work for a wrong
-        // reply. A hash slot that occurs in two ranges is not noticed.
+        // Refuse a reply whose ranges have more hash slots together than a cluster has. This limits the work for a
+        // wrong reply. A hash slot in two ranges is not noticed.
         var remainingHashSlotCount = Int64(KeyHashSlot.hashSlotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,

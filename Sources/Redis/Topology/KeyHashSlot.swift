@@ -37,7 +37,7 @@ public struct KeyFingerprint {
 
     public init(_ key: UnsafeRawBufferPointer) { add(key) }
 
-    /// The hash of the key. It is never 0, because 0 means that there is no key.
+    /// Never 0, because 0 means that there is no key.
     public var value: UInt64 { hash == 0 ? 1 : hash }
 
     private mutating func add(_ bytes: UnsafeRawBufferPointer) {

@@ -8,8 +8,8 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// One error in place of all. Its reason lists the reasons of all, at most ``reasonsMax``. Its code is that of the
-    /// first error with ``RedisError/needsOperatorAction``, otherwise that of the last error.
+    /// One error instead of all. Its code is that of the first error with ``RedisError/needsOperatorAction``, or else
+    /// of the last error. Its reason lists the reasons of all errors, at most ``reasonsMax``.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code

@@ -1,10 +1,9 @@
-/// The hash tags in the keys of marks (``PrimaryMarks``). A key's hash tag decides its hash slot. The hash slots of
-/// these tags are spread evenly over a cluster, so that each primary with many hash slots has marks. If a primary loses
-/// its data, its marks are missing (R24).
+/// The hash tags in the keys of marks (``PrimaryMarks``). Their hash slots are spread evenly over a cluster, so that
+/// each primary with many hash slots has marks, which are missing when it loses its data (R24).
 ///
-/// The tags never change. When a hash slot moves to another primary, Redis moves the marks in it, too.
+/// The tags never change. When a hash slot moves to another primary, Redis moves its marks too.
 struct MarkHashTags {
-    /// Of this many neighbouring hash slots (a block), one has a hash tag, and only this one can have marks. A primary
+    /// One of this many neighbouring hash slots (a block) has a hash tag, and only this one can have marks. A primary
     /// with few hash slots may have no marks. Then the worker does not notice when this primary loses its data.
     static let hashSlotsPerBlock = 128
     /// The number of hash tags in a cluster: one for each block.

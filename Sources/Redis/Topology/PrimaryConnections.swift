@@ -61,8 +61,8 @@ final class PrimaryConnections {
 
     // MARK: - Finding the primaries
 
-    /// Returns each primary with those of the `hashSlots` that it owns. Without a cluster, the only primary owns all of
-    /// them.
+    /// Returns all primaries, each with those of the given `hashSlots` that it owns, perhaps none. Without a cluster,
+    /// the only primary owns all of them.
     func findPrimaries(having hashSlots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, hashSlots: [Int])]
     {
         guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, hashSlots) } }
@@ -143,8 +143,8 @@ final class PrimaryConnections {
 
     // MARK: - Sending commands to primaries
 
-    /// Sends all commands together. If `hashSlotMap` is outdated or a key's hash slot is moving, the reply redirects
-    /// the command to another server. The command is then sent there; a second redirection is not followed.
+    /// Sends all commands together. If a server redirects a command to another server (MOVED or ASK), sends it there,
+    /// but follows no second redirection.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [ReplyResult] {
@@ -160,8 +160,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Usually a search for the primaries closes connections that are no longer needed, but no search follows an
-        // ASK. So close the connection to the server that ASK named, unless this server is in `hashSlotMap`.
+        // Only a search for the primaries closes connections that are no longer needed, and no search follows an ASK.
+        // So close the connection to the server that ASK named, unless this server is in `hashSlotMap`.
         if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }

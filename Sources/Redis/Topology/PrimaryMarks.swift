@@ -1,10 +1,8 @@
-/// The marks: small texts on every primary, by which a worker notices that a primary has lost its data or was replaced
-/// (R24). In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster
-/// (``MarkHashTags``). A single server has one key for each mark.
+/// The marks: small texts on every primary. A primary without them has lost its data or was replaced (R24). In a
+/// cluster, each mark has many keys, in hash slots that are spread evenly over the cluster (``MarkHashTags``).
 ///
-/// For code outside the lanes; not thread-safe. Each call blocks its thread until the replies arrive. There are no
-/// replies if Redis is silent or slow, or if the task is cancelled (``PrimaryConnections``). A failed call is not
-/// repeated.
+/// For code outside the lanes; not thread-safe. Each call blocks its thread until the replies arrive. There are none if
+/// Redis is silent or slow, or if the task is cancelled (``PrimaryConnections``). A failed call is not repeated.
 public final class PrimaryMarks {
     /// What one call of ``readMarks(_:)`` has read from one primary.
     public struct PrimaryReading: Sendable {
@@ -17,15 +15,15 @@ public final class PrimaryMarks {
         let hashTagIndices: [Int]
     }
 
-    /// Which copies of a mark are written to a primary. Each copy is a key in one of the primary's hash slots with
-    /// marks (``MarkHashTags``).
+    /// Which copies of a mark are written to a primary. It has a copy in each of its hash slots that can have marks
+    /// (``MarkHashTags``); a server without a cluster has one copy.
     public enum WriteMode: Sendable {
         /// Writes all copies, and creates those that are missing.
         case writeAllCopies
         /// Writes all copies that exist.
         case replaceExistingCopies
-        /// Writes only the copy that ``readMarks(_:)`` reads, and only if it exists: one write for each mark. This copy
-        /// is in the first of the primary's hash slots with marks.
+        /// Writes only the copy that ``readMarks(_:)`` reads, the first one, and only if it exists: one write for each
+        /// mark.
         case replaceFirstCopy
     }
 
@@ -38,8 +36,8 @@ public final class PrimaryMarks {
     private let consumerGroup: String
     private let isCluster: Bool
     private var readCallCount = 0
-    /// Without a cluster, every tenth call of ``readMarks(_:)`` searches for the primaries again. So the worker finds
-    /// new primaries even if no error shows the change. In a cluster, every call searches.
+    /// Without a cluster, every tenth call of ``readMarks(_:)`` searches for the primary again, to find a new primary
+    /// even if no error shows the change. In a cluster, every call searches.
     private static let readsPerPrimarySearch = 10
 
     /// Opens no connection. The first call connects.
@@ -90,7 +88,7 @@ public final class PrimaryMarks {
             case .success(let reply)? =
                 connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
         else { return nil }
-        // If the user may not call INFO, there is no run id. Then the worker notices a restart of the primary only by
+        // If the user may not call INFO, there is no run id, and the worker notices a restart of the primary only by
         // missing marks.
         let server = ServerInformation(reply: reply)
         var markTexts: [String?] = []
@@ -115,9 +113,10 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all copies that `mode` asks for were written. False if `mode` does not create
-    ///   missing copies, and one is missing: a new copy would hide that the server has lost its data since
-    ///   ``readMarks(_:)``. If the primary does not reply, writing ends, and each mark that may lack a copy gets false.
+    /// - Returns: for each mark, whether all copies that `mode` asks for were written. If `mode` does not create
+    ///   copies, a missing copy gives false, because it shows that the server has lost its data since
+    ///   ``readMarks(_:)``. If the primary does not reply, writing ends, and each mark that may lack a copy gives
+    ///   false.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
@@ -137,8 +136,8 @@ public final class PrimaryMarks {
                     }
                 let replies = connections.sendWithoutRedirection(commands)
                 for (index, reply) in zip(range, replies) where !Self.isOK(reply) { isWritten[index] = false }
-                // The primary does not reply, or the task is cancelled. Write no further copies: in a cluster a mark
-                // has up to 128, and each write could wait as long for its reply.
+                // The primary does not reply, or the task is cancelled. Write nothing more: in a cluster a mark has up
+                // to 128 copies, and the write of each could wait as long for its reply.
                 guard replies.allSatisfy(Self.hasReply) else {
                     for index in start..<marks.count { isWritten[index] = false }
                     return isWritten

@@ -1,8 +1,8 @@
 import Numbers
 import Reactor
 
-/// The content of an error MOVED or ASK: the server that gets all further calls for the hash slot (MOVED), or only the
-/// next call with the same key (ASK).
+/// What an error MOVED or ASK says: which server gets all further calls for a hash slot (MOVED), or only the next call
+/// with the same key (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var hashSlot: Int

@@ -101,9 +101,8 @@ public final class RedisClient {
 
     /// Returns the connection for one call with this key. The caller must issue the call at once.
     ///
-    /// - Returns: nil if the key's server is not ready or is unknown. Then ask again after `redisReady`. In a cluster,
-    ///   also nil if an ASK redirects the call to a server without room. No `redisReady` follows in this case, so in a
-    ///   cluster ask again after a pause too.
+    /// - Returns: nil if the key's server is unknown or not ready; ask again after `redisReady`. In a cluster, also ask
+    ///   again after a pause: if an ASK redirects the call to a server without room, no `redisReady` follows.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

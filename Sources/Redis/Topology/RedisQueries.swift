@@ -4,10 +4,9 @@ public final class RedisQueries {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts of a command. After most errors, the command is tried again: the cluster may have
-    /// changed, or the connection may have been lost. There is no further attempt after a cancellation, or after an
-    /// error that is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
-    /// servers, are tried only once.
+    /// The maximum number of attempts of a command. It is tried again because the cluster may have changed, or the
+    /// connection may have been lost. It is not tried again after a cancellation, or after an error that is proven to
+    /// be its own (`RedisError.isRetriable` is false). SCAN, and the search for the servers, are tried only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read. One server may get all of them, so
     /// the number must not exceed ``CommandConnection/commandsMax``.
@@ -83,7 +82,7 @@ public final class RedisQueries {
     }
 
     /// Finds the keys that match a glob pattern on all primaries. Returns each key once. A key that is created, deleted
-    /// or moved to another primary during the scan may be missing or present; a complete scan finds all others.
+    /// or moved to another primary during the scan may be found or not; a complete scan finds all others.
     ///
     /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after `stepsMax` steps
     ///   on one server.
@@ -162,8 +161,8 @@ public final class RedisQueries {
 
     // MARK: - Sending commands by key
 
-    /// Sends one command for each key to the key's server, all of them together. After a new search for the servers,
-    /// repeats the commands that failed, up to `attemptsMax` attempts.
+    /// Sends one command for each key to the key's server, all of them together. Repeats failed commands after a new
+    /// search for the servers, up to `attemptsMax` attempts in all.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
         var remainingIndices = Array(keyCommands.indices)

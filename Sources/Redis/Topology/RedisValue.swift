@@ -126,7 +126,7 @@ private struct PartialValue {
     }
 
     /// Builds the value that begins at `position`, and moves `position` to its end. Nil if the parts end before the
-    /// value is complete. The recursion is bounded, because `appendArray` refuses a reply with more than
+    /// value is complete. The recursion is limited, because `appendArray` allows only
     /// ``RedisValueReader/nestedArraysMax`` arrays within each other.
     private func buildValue(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
@@ -169,7 +169,8 @@ private func appendString(
 private func appendArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
     var outerArrayCount = 0
     var outerArray = task?.pointee.parent
-    // `PartialValue` refuses an array that is nested too deeply, and the parser then fails. So this loop ends soon.
+    // Count the arrays around this one. There are few, because `PartialValue` refuses an array that is nested too
+    // deeply.
     while let array = outerArray {
         outerArrayCount += 1
         outerArray = array.pointee.parent

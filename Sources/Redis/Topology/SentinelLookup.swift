@@ -1,12 +1,12 @@
 import Reactor
 
-/// Asks Sentinels for the primary with the configured name. If the Redis user may call ROLE, the look-up also checks
-/// that the server is really a primary. Only one look-up may run at a time.
+/// Asks Sentinels for the primary with the configured name, one after the other, beginning with the one that last gave
+/// a correct reply. Only one look-up may run at a time.
 ///
-/// The Sentinels are asked one after the other, beginning with the one that last gave a correct reply. The look-up asks
-/// the next one in two cases (steps 1 to 3 of the guidelines for Sentinel clients):
-/// - The Sentinel gives no usable reply.
-/// - The server that the Sentinel names gives no usable reply, or is no primary.
+/// The look-up asks the next Sentinel (steps 1 to 3 of the guidelines for Sentinel clients):
+/// - if the Sentinel gives no usable reply
+/// - if the server that the Sentinel names gives no usable reply, or is no primary. The role is not checked if the
+///   Redis user may not call ROLE.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 

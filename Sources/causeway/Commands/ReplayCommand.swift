@@ -31,7 +31,8 @@ struct ReplayCommand: ParsableCommand {
     )
 }
 
-/// `causeway replay report`: says what a worker would do with the commands of the range, and changes nothing.
+/// `causeway replay report`: says what a worker would do with the commands in the chosen range of a topic, and changes
+/// nothing.
 struct ReplayReportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",

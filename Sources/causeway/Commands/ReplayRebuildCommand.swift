@@ -50,8 +50,8 @@ struct ReplayRebuildCommand: ParsableCommand {
     @Flag(help: "Write to Redis.")
     var execute = false
 
-    /// How far back the range begins if the user names no beginning. Older commands are not needed, because an activity
-    /// is visible for at most 12 hours.
+    /// How far back the replay begins if the user names no beginning. Older commands are not needed, because an
+    /// activity is visible for at most 12 hours.
     private static let defaultFrom = "12h"
 
     func validate() throws {
@@ -128,7 +128,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         try rebuilder.flush()
         guard !run.isInterrupted, let range else { return }
         if execute { try run.read(range) }
-        // If the range was read only in part, write no command, because the unread part may have a newer one.
+        // If only a part of the user's range was read, write no command, because the unread part may have a newer one.
         guard !run.hasUnreadPart else { return }
         try run.readWaitingCommands()
         guard !run.isInterrupted else { return }

@@ -55,9 +55,9 @@ struct ActivityReport {
     /// The name of the policy that `pace` and `budget` are calculated with.
     var policyName: String
     var token: Token?
-    /// The time of the last registration or unregistration; nil if there was none. Redis adds 1 ms when it retires the
-    /// token, or when an accepted end removes the activity from its audiences. If the same registration is read again,
-    /// it is then too old to bring back the token or the audiences.
+    /// The time of the last registration or unregistration; nil if there was none. When Redis retires the token, or
+    /// removes an ended activity from its audiences, it adds 1 ms. The same registration, read again, is then too old
+    /// to restore the token or the audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     /// How many audiences the activity is in. Redis has only digests of their names. What the activity got through an

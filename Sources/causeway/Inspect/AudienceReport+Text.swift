@@ -45,12 +45,12 @@ extension AudienceReport {
     private var pagesText: String {
         guard census.pageCount > 0 else { return "" }
         let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (--all-members reads all)"
-        let unreadableText =
+        let unreadableValuesText =
             census.unreadableValueCount == 0 ? "" : ", \(census.unreadableValueCount) cannot be read completely"
         let memberCounts = census.memberCountsBySegment
         return
             """
-            on \(census.pageCount) \(census.pageCount == 1 ? "page" : "pages")\(readText)\(unreadableText); \
+            on \(census.pageCount) \(census.pageCount == 1 ? "page" : "pages")\(readText)\(unreadableValuesText); \
             \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) in each segment
             """
     }

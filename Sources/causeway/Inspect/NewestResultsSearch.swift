@@ -82,11 +82,11 @@ struct NewestResultsSearch {
         var windowOffsetCount = Self.firstWindowOffsetCount
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         while end > begin, foundResults.count < resultsMax {
-            let windowStart = max(begin, end - windowOffsetCount)
+            let windowFirstOffset = max(begin, end - windowOffsetCount)
             var windowResults: [(timestamp: Int64, record: JSONValue)] = []
             let isWindowComplete = try reader.read(
                 partition,
-                offsets: windowStart..<end,
+                offsets: windowFirstOffset..<end,
                 timeoutMilliseconds: Self.remainingMilliseconds(until: deadline)
             ) { message in
                 if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
@@ -94,9 +94,9 @@ struct NewestResultsSearch {
             // Discard a window that was read only in part. Kafka sends older records first, so the newest results of
             // the window would be missing.
             guard isWindowComplete else { break }
-            searchedOffsetCount += end - windowStart
+            searchedOffsetCount += end - windowFirstOffset
             foundResults += windowResults.reversed()
-            end = windowStart
+            end = windowFirstOffset
             windowOffsetCount *= Self.windowGrowthFactor
         }
         if end > watermarks.logStartOffset { isComplete = false }

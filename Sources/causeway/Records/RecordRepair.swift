@@ -67,8 +67,8 @@ struct RecordRepair {
     /// faults that depend on it are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether another event of the record might remove the fault: the other event might allow a forbidden field, or
-    /// might not need a missing field.
+    /// Whether the fault might depend on the record's event: a field that this event forbids, or needs, might be right
+    /// with another event.
     static func dependsOnEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -178,14 +178,14 @@ struct RecordRepair {
     /// A string ends after its closing quotation mark. An object or array ends after the bracket that closes it. A
     /// number, `true`, `false` or `null` ends before white space, a comma, a colon or a closing bracket.
     private func endOffset(ofValueAt offset: Int) -> Int? {
-        var (index, depth, isInText) = (offset, 0, false)
+        var (index, depth, isInString) = (offset, 0, false)
         while let byte = byte(at: index) {
-            if isInText {
+            if isInString {
                 if byte == UInt8(ascii: "\\") { index += 1 }
-                if byte == UInt8(ascii: "\"") { isInText = false }
+                if byte == UInt8(ascii: "\"") { isInString = false }
             } else {
                 switch byte {
-                case UInt8(ascii: "\""): isInText = true
+                case UInt8(ascii: "\""): isInString = true
                 case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
                 case UInt8(ascii: "}"), UInt8(ascii: "]"):
                     if depth == 0 { return index }
@@ -195,10 +195,10 @@ struct RecordRepair {
                 case _ where Self.isWhitespace(byte) && depth == 0: return index
                 default: break
                 }
-                if !isInText, depth == 0, [UInt8(ascii: "}"), UInt8(ascii: "]")].contains(byte) { return index + 1 }
+                if !isInString, depth == 0, [UInt8(ascii: "}"), UInt8(ascii: "]")].contains(byte) { return index + 1 }
             }
             index += 1
-            if !isInText, depth == 0, byte == UInt8(ascii: "\"") { return index }
+            if !isInString, depth == 0, byte == UInt8(ascii: "\"") { return index }
         }
         return nil
     }

@@ -73,8 +73,8 @@ final class TopicPrinter: ConsumerHandler {
                 deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
                 // The topic does not exist. Stop even with `follows`, because the consumer may notice a new topic only
-                // after minutes. Exception: a consumer that has had partitions. Then the topic exists, and only this
-                // broker does not know it yet.
+                // after minutes. A consumer that has had partitions continues: the topic exists, and only this broker
+                // does not know it yet.
                 throw noTopicError
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")

@@ -45,9 +45,10 @@ struct AudienceRebuildCalls {
     }
 
     /// Whether the rebuild must finish the fan-out of its command (``makeFinishCalls(_:)``). False if a worker has
-    /// admitted the command, because workers then finish its fan-out. Only the digest in `audience` shows this: Redis
-    /// repeats to the rebuild its reply to the worker. True even if a newer command has replaced the rebuild's command,
-    /// because an unfinished fan-out would set the number of ranges of later commands for hours.
+    /// admitted the same command: workers then finish its fan-out. The admission's digest shows who admitted it.
+    ///
+    /// True even if a newer command has replaced the rebuild's command. Otherwise the unfinished fan-out would set the
+    /// number of ranges of later commands for hours.
     func mustFinish(in audience: AudienceInspection) -> Bool {
         audience.admittedVersion.map { $0.version != version || $0.digest == Self.digest } ?? false
     }

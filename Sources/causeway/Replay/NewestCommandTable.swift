@@ -48,7 +48,7 @@ struct NewestCommandTable {
     /// The entries, by the activity's or audience's key in Redis.
     private(set) var entries: [[UInt8]: Entry] = [:]
     /// Whether the table had no room for a command.
-    private(set) var wasFull = false
+    private(set) var hasLackedRoom = false
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
@@ -64,7 +64,7 @@ struct NewestCommandTable {
     ) {
         guard var entry = entries[redisKey] else {
             guard usedBytes + Self.entryOverheadBytes + redisKey.count + candidate.byteCount <= bytesMax else {
-                wasFull = true
+                hasLackedRoom = true
                 return onDropped(.tableFull)
             }
             usedBytes += Self.entryOverheadBytes + redisKey.count + candidate.byteCount
@@ -89,8 +89,8 @@ struct NewestCommandTable {
         entries[redisKey]?.state?.isUnread = true
     }
 
-    /// Keeps a start in the entry. Exceptions: the entry has the same start or a newer one, or an end of the same
-    /// version or a newer one. Drops a state that is older than the start.
+    /// Keeps a start in the entry, unless the entry has the same start, a newer start, or an end that is not older.
+    /// Drops a state that is older than the start.
     private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let knownStart = entry.start {
             guard start.version > knownStart.version else {
@@ -141,7 +141,7 @@ struct NewestCommandTable {
             usedBytes += candidate.byteCount
             return
         }
-        wasFull = true
+        hasLackedRoom = true
         keptCandidate?.value = []
         keptCandidate?.key = nil
         usedBytes += keptCandidate?.byteCount ?? 0

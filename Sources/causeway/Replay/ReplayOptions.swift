@@ -55,7 +55,7 @@ struct ReplayOptions: ParsableArguments {
         }
     }
 
-    /// Reads the range from the options.
+    /// Reads from the options which records to replay.
     ///
     /// - Parameter defaultFrom: the beginning of the range if the user gives neither a time nor offsets; nil: the user
     ///   must give one of them.
@@ -72,8 +72,8 @@ struct ReplayOptions: ParsableArguments {
         }
     }
 
-    /// Makes the scope of the replay, and reads the files with the contracts of the apps. If `--app` is not configured,
-    /// prints an error and throws.
+    /// Makes the ``ReplayScope``: the apps, policies and activities that the replay concerns. Also reads the files with
+    /// the contracts of the apps. If `--app` is not configured, prints an error and throws.
     func makeScope(in configuration: WorkerConfiguration) throws -> ReplayScope {
         if let app, !configuration.apps.contains(where: { $0.bundleId == app }) {
             let names = configuration.apps.map(\.bundleId).joined(separator: ", ")

@@ -15,10 +15,11 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the reader waits for the next record of a range. After this time, it waits for a leader if the
-    /// partition has none. Otherwise the reading fails.
+    /// How long the reader waits for the next record of a range. Then the reading fails, unless the partition has lost
+    /// its leader: the reader waits for a new one, up to ``lostLeaderWaitMillisecondsMax``.
     private static let silenceMillisecondsMax: Int64 = 30_000
-    /// How long the reader waits for a leader if the partition has lost it during the reading. Then the reading fails.
+    /// How long the reader waits for a new leader of a partition that has lost its leader during the reading. Then the
+    /// reading fails.
     private static let lostLeaderWaitMillisecondsMax: Int64 = 300_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
     /// How long the reader waits, before it reads, for a leader of each partition. Usually the brokers elect one within
@@ -110,8 +111,8 @@ struct ReplayReader {
             for partition in 0..<partitionCount where !partitionsWithoutLeader.contains(partition) {
                 let logOffsets = try fetchLogOffsets(of: partition)
                 let begin = try fetchFirstOffset(of: partition, logOffsets, atOrAfter: from)
-                // Producers choose the timestamps, so records of the range may follow a record of a later time. So read
-                // to the end of the log, and let `read` leave out the records of later times.
+                // Producers choose the timestamps, so a record of the range may come after a record of a later time. So
+                // read to the end of the log, and let `read` leave out the records of later times.
                 add(partition, begin..<logOffsets.upperBound)
             }
         case .offsets(let ranges):

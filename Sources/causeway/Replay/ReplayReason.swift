@@ -1,4 +1,4 @@
-/// What a replay decides about a command of the range, and why.
+/// What a replay decides about one of the commands that it reads, and why.
 enum ReplayReason: String, CaseIterable {
     /// A worker would send the command: Redis knows no newer one of its activity or audience.
     case send

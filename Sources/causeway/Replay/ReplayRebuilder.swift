@@ -10,8 +10,8 @@ import Redis
 /// commands as sent; a command to an activity without a token is held. Redis does not learn what an activity shows. So
 /// the next state is sent even if the activity already shows it.
 ///
-/// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis.
-/// The count of registrations then includes those that Redis already knows.
+/// Without a store (without `--execute`), this type only counts what it would write, and the model of the scripts
+/// decides instead of Redis. It then also counts registrations that Redis already knows.
 struct ReplayRebuilder {
     /// The maximum number of registrations, or of newest commands, that are written at the same time.
     static let writesPerBatchMax = 256
@@ -56,8 +56,8 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Sets the activities to track: from now on, ``flush()`` notes which of them have a token. Without a store, the
-    /// decisions about their commands need this.
+    /// Sets the activities to track: from now on, ``flush()`` notes which of them have a token. Without `--execute`,
+    /// the decisions about their commands need this, because Redis does not get the tokens.
     mutating func trackTokens(of activities: some Collection<[UInt8]>) {
         registrationsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, TrackedRegistration.absent) })
     }
@@ -217,7 +217,8 @@ struct ReplayRebuilder {
         collectedSubjects.insert(subject)
     }
 
-    /// Makes the collected calls. Without a store, only counts them, and remembers which activities have tokens.
+    /// Makes the collected calls. Without a store (without `--execute`), only counts them, and remembers which
+    /// activities have tokens.
     mutating func flush() throws {
         defer {
             collectedCalls.removeAll(keepingCapacity: true)
@@ -282,7 +283,7 @@ struct ReplayRebuilder {
     }
 
     /// Counts what a call would write, and notes whether a tracked activity then has a token. Called only without a
-    /// store.
+    /// store (without `--execute`).
     private mutating func countAndNoteToken(of call: StoreCall<[UInt8]>) {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }

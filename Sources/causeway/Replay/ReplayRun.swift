@@ -47,9 +47,10 @@ struct ReplayRun {
         table = NewestCommandTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.wasFull }
+    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.hasLackedRoom }
 
-    /// Reads the range into ``table``, counts its records in ``tally``, and notes which parts could not be read.
+    /// Reads the records of the range into ``table``, counts them in ``tally``, and notes which parts could not be
+    /// read.
     mutating func read(_ range: ReplayRange) throws {
         let reader = try interruption.withSignalsUnhandled {
             try ReplayReader(
@@ -272,7 +273,7 @@ struct ReplayRun {
     }
 
     func reportIncomplete() {
-        if table.wasFull {
+        if table.hasLackedRoom {
             report("the commands exceed --memory \(options.memory): choose a smaller range or one app, or raise it")
         }
         guard !unreadRanges.isEmpty else {

@@ -27,8 +27,8 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// For each copy of a reopened command: the call that settles the command's version again if the copy does not
-    /// reach Kafka. The key is the copy's number, which is also its tag at the producer.
+    /// For each copy of a reopened command, by the copy's number (its tag at the producer): the call that settles the
+    /// command's version again if the copy does not reach Kafka.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The numbers of copies that the producer never got, although their commands were reopened, or may have been.
@@ -57,7 +57,8 @@ struct ReplaySender {
         )
     }
 
-    /// Waits until the rate allows the command, and writes it.
+    /// Waits until the rate allows the command, and writes it. If the command must be sent again although Redis has
+    /// settled its version (`sendAgain`), first reopens the version, so that Redis admits the copy.
     ///
     /// - Returns: the decision's verdict, or another verdict if a worker has admitted this command or a newer one since
     ///   the decision. Nil if the sending ended before the command was written.
@@ -67,11 +68,11 @@ struct ReplaySender {
             return nil
         }
         let candidate = decision.candidate
-        var copyNumber: UInt64 = 0
+        var copyNumber: UInt64?
         if decision.verdict.reason == .sendAgain {
             lastCopyNumber += 1
             copyNumber = lastCopyNumber
-            let verdict = try reopen(decision, copyNumber: copyNumber, until: isCancelled)
+            let verdict = try reopen(decision, copyNumber: lastCopyNumber, until: isCancelled)
             guard verdict == .retry else {
                 return ReplayVerdict(reason: verdict == .duplicate ? .duplicate : .superseded)
             }
@@ -83,8 +84,8 @@ struct ReplaySender {
             timestampMilliseconds: candidate.timestampMilliseconds
         )
         let key = candidate.key ?? RecordKey.key(of: candidate.value)
-        guard sender.send(candidate.value, key: key, origin: origin, tag: copyNumber, until: isCancelled) else {
-            if copyNumber != 0 { copyNumbersNotProduced.append(copyNumber) }
+        guard sender.send(candidate.value, key: key, origin: origin, tag: copyNumber ?? 0, until: isCancelled) else {
+            if let copyNumber { copyNumbersNotProduced.append(copyNumber) }
             isStopped = true
             return nil
         }

@@ -20,7 +20,7 @@ extension Simulation {
     private func checkParkingRoom() {
         for worker in workers {
             let app = worker.core.apps[0]
-            if worker.core.freeParkingPlaceCount != worker.core.parkedMembers.limit || app.parkedMemberCount != 0
+            if worker.core.freeParkingPlaceCount != worker.core.parkedMembers.limit || app.takenParkingPlaceCount != 0
                 || app.parkablePushCount != 0
             {
                 violations.append("room for parked members was not given up")

@@ -79,7 +79,7 @@ extension Simulation {
             now: worker.moment(nowMilliseconds)
         ) {
             if random.chance(30) {
-                worker.core.pushNotSent(push)
+                worker.core.putBackPush(push)
                 break
             }
             foundPush = true
@@ -156,16 +156,20 @@ extension Simulation {
             worker.storeCalls.removeFirst()
             let reply = performStoreCall(first.call, worker)
             reply.withBorrowedBytes {
-                worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(nowMilliseconds))
+                worker.core.handleStoreReply(tag: first.call.tag, $0, now: worker.moment(nowMilliseconds))
             }
         }
         let due = worker.activityStoreCalls.filter { $0.dueMilliseconds <= nowMilliseconds }
         worker.activityStoreCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for call in due {
             if nowMilliseconds < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
-                worker.core.activityStoreFailed(tag: call.tag, .retriableAtOnce, now: worker.moment(nowMilliseconds))
+                worker.core.handleActivityStoreFailure(
+                    tag: call.tag,
+                    .retriableAtOnce,
+                    now: worker.moment(nowMilliseconds)
+                )
             } else {
-                worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(nowMilliseconds))
+                worker.core.handleActivityStoreReply(tag: call.tag, now: worker.moment(nowMilliseconds))
             }
         }
     }
@@ -221,7 +225,7 @@ extension Simulation {
             let failure =
                 random.chance(300)
                 ? (random.chance(500) ? StoreFailure.serverRefusesMostCalls : .retriableAfterPause) : .retriableAtOnce
-            worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
+            worker.core.handleStoreFailure(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
         }
     }
 
@@ -254,7 +258,7 @@ extension Simulation {
         _ worker: SimulatedWorker
     ) {
         trace?("\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
-        worker.core.pushResponseReceived(
+        worker.core.handlePushResponse(
             tag: push.audiencePush.tag,
             PushResult(
                 disposition: disposition,
@@ -314,7 +318,7 @@ extension Simulation {
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for outgoingRecord in due {
             if let record = outgoingRecord.simulatedRecord { write(record) }
-            worker.core.deliveryReportReceived(
+            worker.core.handleDeliveryReport(
                 outgoingRecord.outgoingRecord,
                 outgoingRecord.isAcknowledged ? .acknowledged : .failed,
                 now: worker.moment(nowMilliseconds)

@@ -269,7 +269,7 @@ final class Simulation {
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isBeingRevoked {
             if let rewind = worker.core.rewindRequest(entry.indexInCore, now: worker.moment(nowMilliseconds)) {
-                worker.core.rewindBegan(entry.indexInCore, from: rewind.offset, now: worker.moment(nowMilliseconds))
+                worker.core.handleRewind(entry.indexInCore, from: rewind.offset, now: worker.moment(nowMilliseconds))
                 worker.assignments[partition]?.nextOffset = rewind.offset
                 worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rewind.pauseMilliseconds
                 rewindCount += 1

@@ -7,35 +7,35 @@ import Testing
 @Suite("A fan-out's figures")
 struct FanoutTests {
     private static let goodFigures = FanoutFigures(
-        members: 1_000_000,
-        workers: 1,
+        memberCount: 1_000_000,
+        workerCount: 1,
         overtakenAtPercent: 50,
         joinSeconds: 12.5,
         redisMicrosecondsPerJoin: 9.25,
         redisBytesPerMember: 150.5,
         fanoutSeconds: 8.25,
-        pushes: 1_500_000,
+        pushCount: 1_500_000,
         workerCPUMicrosecondsPerPush: 1.75,
         redisCPUMicrosecondsPerPush: 0.12,
         h2loadMicrosecondsPerPush: 3.5,
         workerPeakMemoryBytes: 96 << 20,
         singleCommandsBeforeFanout: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
         singleCommandsDuringFanout: .init(commands: 4_100, p50Milliseconds: 7, p99Milliseconds: 31),
-        resultRecords: 514,
+        resultRecordCount: 514,
         outcomes: ["superseded", "delivered"],
         resultsAddUp: true,
-        phonesWithoutNewestState: 0,
-        phonesBackInTime: 0,
-        phonesAlertedTwice: 0,
-        phonesWithoutAlert: 0
+        outdatedPhoneCount: 0,
+        reversedPhoneCount: 0,
+        repeatedAlertPhoneCount: 0,
+        unalertedPhoneCount: 0
     )
 
     @Test func `One fault is enough for a bad result`() {
         #expect(Self.goodFigures.hasSucceeded)
         for change in [
-            { $0.phonesWithoutNewestState = 1 }, { $0.phonesBackInTime = 1 }, { $0.phonesAlertedTwice = 1 },
-            { $0.phonesWithoutAlert = 1 },
-            { $0.resultsAddUp = false }, { $0.resultRecords = 515 },
+            { $0.outdatedPhoneCount = 1 }, { $0.reversedPhoneCount = 1 }, { $0.repeatedAlertPhoneCount = 1 },
+            { $0.unalertedPhoneCount = 1 },
+            { $0.resultsAddUp = false }, { $0.resultRecordCount = 515 },
         ] as [(inout FanoutFigures) -> Void] {
             var figures = Self.goodFigures
             change(&figures)

@@ -105,7 +105,7 @@ import Testing
         let view = core.delivery.view(record)
         #expect(String(decoding: view.activityTemplate, as: UTF8.self) == "m/{device}")
         #expect(view.device.isEmpty)
-        #expect(view.ownExpirationSeconds == CoreHarness.startSeconds + 601)
+        #expect(view.expirationSeconds == CoreHarness.startSeconds + 601)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.commandRecord(app: $0).write(to: &writer) }
         let decodedCommand = try Command.decode(writer.bytes)

@@ -60,7 +60,7 @@ extension CoreHarness {
     @discardableResult
     func notifyAudiences() -> SeenMembershipChange? {
         guard let (member, change) = takeMembershipChange() else { return nil }
-        delivery.audiencesNotified(member, now: now)
+        delivery.handleNotifiedAudiences(member, now: now)
         endBatch()
         return change
     }

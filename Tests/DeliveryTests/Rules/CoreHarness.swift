@@ -100,14 +100,14 @@ final class CoreHarness {
             Issue.record("nothing of the kind is in the producer")
             return
         }
-        delivery.deliveryReportReceived(outgoingRecords.remove(at: position), report, now: now)
+        delivery.handleDeliveryReport(outgoingRecords.remove(at: position), report, now: now)
         collectActions()
     }
 
     func acknowledgeOutgoingRecords() {
         while let outgoingRecord = outgoingRecords.first {
             outgoingRecords.removeFirst()
-            delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
+            delivery.handleDeliveryReport(outgoingRecord, .acknowledged, now: now)
             collectActions()
         }
     }
@@ -126,7 +126,7 @@ final class CoreHarness {
         var reply = StoreReply<[UInt8]>(.settled)
         reply.departures = departures
         let tag = calls.remove(at: position).tag
-        reply.withBorrowedBytes { delivery.storeReplied(tag: tag, $0, now: now) }
+        reply.withBorrowedBytes { delivery.handleStoreReply(tag: tag, $0, now: now) }
         collectActions()
     }
 
@@ -181,7 +181,7 @@ final class CoreHarness {
         reply.budgetLeft = budgetLeft
         reply.departures = departures
         reply.isUnshownDuplicate = isUnshownDuplicate
-        reply.withBorrowedBytes { delivery.storeReplied(tag: call.tag, $0, now: now) }
+        reply.withBorrowedBytes { delivery.handleStoreReply(tag: call.tag, $0, now: now) }
         collectActions()
     }
 
@@ -191,7 +191,7 @@ final class CoreHarness {
         let lostCalls = calls
         calls.removeAll()
         for call in lostCalls {
-            delivery.storeFailed(tag: call.tag, isBusy ? .serverRefusesMostCalls : .retriableAtOnce, now: now)
+            delivery.handleStoreFailure(tag: call.tag, isBusy ? .serverRefusesMostCalls : .retriableAtOnce, now: now)
         }
         collectActions()
     }
@@ -203,7 +203,7 @@ final class CoreHarness {
             return
         }
         calls.removeFirst()
-        delivery.storeFailed(tag: call.tag, .retriableAfterPause, now: now)
+        delivery.handleStoreFailure(tag: call.tag, .retriableAfterPause, now: now)
         collectActions()
     }
 
@@ -215,7 +215,7 @@ final class CoreHarness {
         }
         calls.removeFirst()
         Array(reason.utf8)
-            .withUnsafeBytes { delivery.storeFailed(tag: call.tag, .refused, reason: $0, now: now) }
+            .withUnsafeBytes { delivery.handleStoreFailure(tag: call.tag, .refused, reason: $0, now: now) }
         collectActions()
     }
 
@@ -243,7 +243,7 @@ final class CoreHarness {
             Issue.record("no push was offered")
             return
         }
-        delivery.pushNotSent(record)
+        delivery.putBackPush(record)
     }
 
     /// Responds to the oldest push.
@@ -262,7 +262,7 @@ final class CoreHarness {
         pushes.removeFirst()
         Array(reason.utf8)
             .withUnsafeBytes { reason in
-                delivery.pushResponseReceived(
+                delivery.handlePushResponse(
                     record,
                     PushResult(
                         disposition: disposition,

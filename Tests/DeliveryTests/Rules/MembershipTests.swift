@@ -55,7 +55,7 @@ import Testing
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
         #expect(view.allowsFrequentUpdates == false && view.registeredAtWallMilliseconds == Self.changedAtMilliseconds)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
-        core.delivery.audiencesNotified(member, now: core.now)
+        core.delivery.handleNotifiedAudiences(member, now: core.now)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.inProgressRecordCount == 0 && core.outstandingCalls.isEmpty)
     }

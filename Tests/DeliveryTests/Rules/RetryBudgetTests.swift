@@ -312,7 +312,7 @@ extension CoreHarness {
     }
 
     fileprivate func respond(_ record: RecordIndex, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
-        delivery.pushResponseReceived(
+        delivery.handlePushResponse(
             record,
             PushResult(
                 disposition: disposition,

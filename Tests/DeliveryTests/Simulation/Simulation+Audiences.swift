@@ -94,7 +94,7 @@ extension Simulation {
         worker.undeliveredMembershipChanges.removeAll { $0.dueMilliseconds <= now }
         for change in due {
             for entry in change.entries { appendEntry(entry.audience, change.identifier, entry.entry) }
-            worker.delivery.audiencesNotified(change.member, now: worker.moment(now))
+            worker.delivery.handleNotifiedAudiences(change.member, now: worker.moment(now))
         }
     }
 

@@ -20,7 +20,7 @@ extension Simulation {
             guard let record = state ?? worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, now: moment)
             else { return }
             if now < faultsEndMilliseconds, random.chance(parameters.returnedPushPerMille) {
-                worker.delivery.pushNotSent(record)
+                worker.delivery.putBackPush(record)
                 return
             }
             let view = worker.delivery.view(record)

@@ -284,7 +284,7 @@ final class Simulation {
             let reply = perform(first.call, worker)
             noteReply(to: first.call, reply, worker)
             reply.withBorrowedBytes {
-                worker.delivery.storeReplied(tag: first.call.tag, $0, now: worker.moment(now))
+                worker.delivery.handleStoreReply(tag: first.call.tag, $0, now: worker.moment(now))
             }
         }
     }
@@ -308,7 +308,7 @@ final class Simulation {
         for entry in lostCalls {
             var failure = StoreFailure.retriableAtOnce
             if random.chance(300) { failure = random.chance(500) ? .serverRefusesMostCalls : .retriableAfterPause }
-            worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
+            worker.delivery.handleStoreFailure(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }
 
@@ -351,7 +351,7 @@ final class Simulation {
         if disposition == .rejected {
             activitiesRefusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }
-        worker.delivery.pushResponseReceived(
+        worker.delivery.handlePushResponse(
             push.record,
             PushResult(
                 disposition: disposition,
@@ -375,7 +375,7 @@ final class Simulation {
                 noteAppendedRecord(entry.outgoingRecord.kind, worker.delivery.view(entry.outgoingRecord.record))
             }
             let report: OutgoingRecord.KafkaReport = entry.isAcknowledged ? .acknowledged : .failed
-            worker.delivery.deliveryReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
+            worker.delivery.handleDeliveryReport(entry.outgoingRecord, report, now: worker.moment(now))
         }
     }
 

@@ -54,8 +54,8 @@ struct RestoredCheckpoint: BitwiseCopyable {
     /// `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
     var readPositionCount = 0
-    /// The number of members at unread positions for which the round has reserved places in the table of parked members
-    /// (`readParkedMembersAgain`): all of these members, or 0.
+    /// The number of places in the table of parked members that the round has reserved for the members at unread
+    /// positions (`readParkedMembersAgain`): one for each of these positions, or 0.
     var reservedMemberCount = 0
 
     static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }

@@ -1,5 +1,6 @@
 /// The claim of a round (``RoundSlot``) on its range in the store, and the losses of the claim. See
-/// ``Audiences/claimLost(_:areMembersLost:now:)``. The limits that are named here are in `Audiences+LostClaims.swift`.
+/// ``Audiences/handleLostClaim(_:areMembersLost:now:)``. The limits that are named here are in
+/// `Audiences+LostClaims.swift`.
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim: a random one for each attempt to claim the range.
     private(set) var number: UInt64
@@ -24,8 +25,8 @@ struct RoundClaim: BitwiseCopyable {
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
     /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before this claim.
-    /// Nil for the round's first claim. The store may have granted the claim later, because the round may also have
-    /// waited for members. Then `consecutiveLossCount` may begin at 1 again too early, which does no harm.
+    /// Nil for the round's first claim. After a wait for members, the store may have granted the claim later. Then
+    /// `consecutiveLossCount` may begin at 1 again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the time at which the core found that the
     /// store has lost the round, or may lack its members. Nil: the core has not found this since the last claim.

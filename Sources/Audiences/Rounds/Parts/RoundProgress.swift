@@ -21,14 +21,12 @@ struct RoundProgress: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Shows how long the round has sent nothing: if this is too long and the pools are unavailable, a newer version
-    /// closes the older ones (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``). The value is the time at
-    /// which a version first took over at the position at which the newest version begins (monotonic milliseconds);
-    /// nil: no version has taken over yet.
+    /// When a version first took over at the position at which the newest version begins (monotonic milliseconds); nil:
+    /// no version has taken over yet.
     ///
-    /// For example, versions take over at position 40 at the times 1,000 and 9,000. The value stays 1,000, because the
-    /// round has sent nothing in between. If another version takes over at position 40 at the time 11,000 or later, and
-    /// the pools are unavailable, the round closes the older versions.
+    /// If a further version takes over at this position, the round has sent nothing since this time. If that is long
+    /// and the pools are unavailable, the further version closes the older ones
+    /// (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
     @CompactOptional var firstTakeoverAtMilliseconds: Int64?
     /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``):
     /// - A wait begins when a version joins the round while no member waits. The value is the time at which the store

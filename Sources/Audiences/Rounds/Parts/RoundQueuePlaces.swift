@@ -9,9 +9,8 @@ struct RoundQueuePlaces: BitwiseCopyable {
     /// The number of pushes that the shell has got from the round in its present turn.
     var consecutivePushCount: UInt16 = 0
     var isInSendQueue = false
-    /// Whether the round joins the send queue at the front. True if its turn came, but its pages or its parked members
-    /// were too old, and must be read again. From the end of the queue, the round would reach its next turn so late
-    /// that they could be too old again.
+    /// Whether the round joins the send queue at the front: its turn came, but its pages or its parked members were too
+    /// old, and must be read again. From the end of the queue, they could be too old again at its next turn.
     var mustQueueAtFront = false
     /// Whether the round was put at the front of the send queue, and has not left the queue since.
     var isQueuedAtFront = false

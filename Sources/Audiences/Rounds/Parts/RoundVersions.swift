@@ -24,8 +24,8 @@ struct RoundVersions: BitwiseCopyable {
     var newestSettled = Version.zero
     /// The newest version that the store has admitted; its timestamp is 0 if none is known.
     var newestAdmitted = Version.zero
-    /// Since when the round misses the record of `newestAdmitted` (monotonic milliseconds). Nil: the record has come,
-    /// or the round has stopped waiting for it.
+    /// Since when the round misses the record of `newestAdmitted` (monotonic milliseconds). Nil: the round does not
+    /// miss it, or has stopped waiting for it.
     @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
     /// The offset of the round's first record that was passed over and waits to be read again (R30); nil: there is
     /// none. Only records of the round's own partition count.
@@ -34,9 +34,7 @@ struct RoundVersions: BitwiseCopyable {
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when a record for it, from any partition, was last passed over
-    /// (R30).
-    ///
-    /// If so, the round does not wait for the versions of the partition's previous owner (`awaitingVersions`). The
+    /// (R30). The round then does not wait for the versions of the partition's previous owner (`awaitingVersions`): the
     /// passed-over record may be of such a version, and may get room only when the round's other records have settled.
     var wasClaimingAtLastPassOver = false
 

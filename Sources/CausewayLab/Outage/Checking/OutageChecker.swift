@@ -10,9 +10,8 @@ import LiveActivity
 ///   (``AlertRepeatCause``); they are counted separately.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Age counts from `aps.timestamp`. Invalid commands, and commands after an end, have no effect, so no phone must show
-/// their states. An activity that no phone ever had needs no end. If a start is lost, only the start counts as lost,
-/// not the updates after it.
+/// Age counts from `aps.timestamp`. No phone must show the state of an invalid command or of a command after an end. An
+/// activity that no phone ever had needs no end. If a start is lost, the updates after it do not count as lost too.
 struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
@@ -214,7 +213,8 @@ struct OutageChecker {
 
     // MARK: - Ends and restarts by lifetimes
 
-    /// Reports an end or a restart that did not follow a lifetime as it must, or came too often.
+    /// Reports the ends and restarts after a lifetime if there are fewer or more than there must be. Also reports a
+    /// phone on which the activity is then active or over, although it must not be.
     private mutating func checkLifetime(_ observations: ActivityObservations) {
         guard let afterLifetime else { return }
         let shouldRestart = afterLifetime == .restart && observations.commands.contains { $0.event == .start }

@@ -38,8 +38,8 @@ struct OutageReport {
         func sum(_ list: KeyPath<OutageFindings, [String]>) -> Int {
             reports.reduce(0) { $0 + $1.findings[keyPath: list].count }
         }
-        let others = reports.reduce(0) { $0 + $1.unmetExpectations.count }
+        let unmetExpectationCount = reports.reduce(0) { $0 + $1.unmetExpectations.count }
         return "\(reports.count) cases: lost \(sum(\.losses)), old \(sum(\.oldPushes)), twice \(sum(\.repeats))"
-            + (others > 0 ? "; \(others) other expectations broken" : "")
+            + (unmetExpectationCount > 0 ? "; \(unmetExpectationCount) other expectations broken" : "")
     }
 }

@@ -4,8 +4,8 @@ struct OutageHourChecker {
     let schedule: OutageHourSchedule
     /// All minutes of the run, in order.
     let measuredMinutes: [OutageMinute]
-    /// By activity of the affected app: one flag for each push after the host's return, in order. True: the push had
-    /// the activity's newest state (``PushesAfterHostReturn``).
+    /// By activity of the affected app, whose APNs host was unreachable: one flag for each push after the host's
+    /// return, in order. True: the push had the activity's newest state (``PushesAfterHostReturn``).
     let newestStateFlagsByActivity: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int

@@ -144,8 +144,8 @@ final class OutageHourRun {
         }
     }
 
-    /// Counts a push that APNs has accepted. The affected app is in the production environment, the healthy app in the
-    /// sandbox.
+    /// Counts a push that APNs has accepted. The app whose host becomes unreachable is in the production environment,
+    /// the healthy app in the sandbox.
     private func countPush(_ push: OutageHistory.Push, from environment: SimulatorEnvironment) {
         let command = recentCommands.command(of: push)
         guard environment == .production else {

@@ -4,9 +4,9 @@ struct OutageMinute {
     /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and ends near the
     /// end of a minute, so the middle decides.
     var isHostUnreachable: Bool
-    /// The times from the record until APNs accepted the push, for commands of the healthy app.
+    /// The freshness of the healthy app's pushes: the times from a command's record until APNs accepted the push.
     var freshness = DurationHistogram()
-    /// Pushes of the affected app that APNs accepted.
+    /// Accepted pushes of the affected app, whose APNs host is unreachable during the outage.
     var acceptedAffectedAppPushCount = 0
     var commandCount = 0
     /// The longest wait of a record for its commit.

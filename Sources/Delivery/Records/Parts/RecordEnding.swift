@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// How a record ends, and what must happen before its offset is settled. Commands and invalid records have an outcome;
-/// registrations and tombstones have none. But if a registration's token releases a held command, the record gets the
-/// outcome of that command.
+/// How a record ends, and what must happen before its offset is settled. Commands and invalid records have an outcome.
+/// A registration has none, unless its token releases a held command: it then gets the outcome of that command.
+/// Tombstones have none.
 struct RecordEnding: BitwiseCopyable {
     /// The number of superseded commands that this command's result must count.
     var supersededCount = SupersededCount()
@@ -12,8 +12,8 @@ struct RecordEnding: BitwiseCopyable {
     /// How Redis must settle the command; nil: not at all, usually because Redis did not admit it.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// How many results this record had for its earlier commands: a record has a result for its own command, and one
-    /// for each held command that its token releases.
+    /// How many results this record had before that of its present command. A record has a result for its own command,
+    /// and one for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
     /// Whether the commit's metadata must not name this record as settled (R10): another record of this lane has taken
     /// over its token, or the held command that the token released. Until the other record is settled, only this
@@ -44,9 +44,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again. The
-    /// timetable then usually removes the life. The report must not be made before the result is acknowledged.
-    /// Otherwise, after a crash, the next owner would read the command again, find no life, and report wrongly that the
-    /// command ended nothing.
+    /// Reports to the timetable that a life has ended, or that `LifetimeKeeper` must not make its restart again. The
+    /// timetable then usually removes the life. So the result must be acknowledged before: after a crash, the next
+    /// owner would read the command again, find no life, and report wrongly that the command ended nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

@@ -1,7 +1,6 @@
-/// The partition and offset from which this lane read the record. The offset is settled when the record has ended. All
-/// records have a place from their receipt on, and it does not change. For a deferred command, the place is in the
-/// deferred topic, and `RecordSource` says where the command was first read. For all other records, the place and the
-/// source are the same.
+/// The partition and offset from which this lane read the record. They do not change, and the offset is settled when
+/// the record has ended. A deferred command has its place in the deferred topic, and `RecordSource` says where it was
+/// first read. For all other records, the place and the source are the same.
 struct RecordLedgerPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32

@@ -12,8 +12,8 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether Redis replied `duplicate`, but the phone did not show this version (`StoreReply.isUnshownDuplicate`). If
     /// the command is the end of a lifetime, the life then stays in the timetable, so that the end is made again.
     var isUnshownDuplicate = false
-    /// Whether a reply about this record named audiences that the member left. The activity is then not restarted after
-    /// its lifetime, because the timetable has no states that came through an audience.
+    /// Whether a reply about this record named audiences that its activity left. The activity is then not restarted
+    /// after its lifetime, because the timetable has no states that came through an audience.
     var hasLeftAudiences = false
     /// Whether the timetable must keep this command for a restart of the activity (R34). Set when the command gets its
     /// outcome, or by `settleRereadStart`. The lane keeps the body until the timetable has the command.

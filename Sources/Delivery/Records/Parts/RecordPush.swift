@@ -35,11 +35,11 @@ struct PriorityDecision: BitwiseCopyable {
 /// How Redis must retire the token of the activity or device, after APNs has called the token dead or unknown.
 enum TokenRetirementRule: BitwiseCopyable {
     case none
-    /// Redis removes the token if it was registered before this time, UNIX milliseconds. From this time on, APNs calls
-    /// the token dead.
+    /// APNs calls the token dead from this time on, UNIX milliseconds. Redis removes the token if it was registered
+    /// before.
     case unlessRegisteredSince(wallMilliseconds: Int64)
-    /// Redis removes the token, no matter when it was registered, because APNs gave no time. The value is the time at
-    /// which the lane handled the response, UNIX milliseconds. The invalidation says that the token is dead since then.
+    /// Redis removes the token, no matter when it was registered, because APNs named no time. The invalidation says
+    /// that the token is dead since this time, UNIX milliseconds: when the lane handled APNs' response.
     case unconditional(handledAtWallMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }

@@ -12,8 +12,8 @@ struct RecordRegistration: BitwiseCopyable {
     var allowsFrequentUpdates: Bool?
     /// Whether the device's activities may begin on a broadcast channel.
     var supportsChannels = false
-    /// Whether this registration notifies no audience: all are already notified, or the record registers its token only
-    /// to get a held command.
+    /// Whether this registration notifies no audiences: either all are notified already, or the record registers its
+    /// token only to get a held command.
     var skipsMembershipChange = false
     /// Whether the record was a held start that is finished, and has become a registration again. It then registers the
     /// token again, to get the device's next held start.

@@ -8,7 +8,7 @@ struct RecordStartCommand: BitwiseCopyable {
     /// (`claim`), and names both claims to Redis, so that Redis admits the new one. Nil: the start was not deferred, or
     /// Redis has admitted it since.
     var previousClaim: UInt64?
-    /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
+    /// Whether Redis held the start. If so, Redis keeps it until the lane settles it.
     var isHeld = false
     var draw = StartDraw.none
 }

@@ -10,7 +10,7 @@ struct RecordTexts: BitwiseCopyable {
     /// the attributes type that its key names (`Delivery.selectAttributesType`).
     var device = BlockRange()
     var attributesType = BlockRange()
-    /// The policy that a command names.
+    /// The name of the policy that a command names.
     var policyName = BlockRange()
     /// The trace header of the record; the result continues this trace. A held command continues the trace of the
     /// registration that released it, because Redis keeps no traces.

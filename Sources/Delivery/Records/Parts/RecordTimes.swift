@@ -1,6 +1,5 @@
-/// When the steps of a record happened, UNIX milliseconds. Each record has the times of the first two properties; those
-/// of a deferred command are from its first receipt. Only commands have the other times; nil: the step has not happened
-/// yet.
+/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times; those of a deferred
+/// command are from its first receipt. Only commands have the others; nil: the step has not happened yet.
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record; -1: its deferred record does not say when.
     let receivedAtWallMilliseconds: Int64

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The token of a record. A registration has the token that it registers. A command has the token that it brought, or
+/// The token of a record: of a registration, the token that it registers; of a command, the token that it brought or
 /// that Redis named for it. A tombstone has no token, and only the time has a meaning.
 ///
 /// A command's token is freed when the command has its outcome, unless a later step needs it: retiring a dead token,

@@ -3,8 +3,8 @@ import Numbers
 /// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data.
 ///
 /// The JSON comes from outside, and may be cut short or invalid. The values before the first invalid place are kept.
-/// `reasonText` is a slice of the body, not a copy.
-struct ResponseBody {
+/// `reasonText` is a slice of these bytes, not a copy.
+struct ErrorContent {
     /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
     /// `timestamp` without its fraction, 0 to 2^63-1; nil if there is no such number.
@@ -12,8 +12,8 @@ struct ResponseBody {
 
     var reason: Reason { Reason(text: reasonText) }
 
-    /// The deepest nesting of a value that the scanner skips. A deeper value ends the scan, and the rest of the body is
-    /// ignored.
+    /// The deepest nesting of a value that the scanner skips. A deeper value ends the scan, and the rest of the bytes
+    /// is ignored.
     private static let depthMax = 8
 
     init() {}
@@ -26,16 +26,16 @@ struct ResponseBody {
                 reasonText = text
             } else if ("timestamp" as StaticString).equals(key), let number = scanner.readWholeDigits() {
                 timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) }
-            } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
+            } else if !scanner.skipValue(depthMax: ErrorContent.depthMax) {
                 return
             }
             guard scanner.skipIfNext(UInt8(ascii: ",")) else { return }
         }
     }
 
-    /// Reads JSON from a position. A method that does not find what it reads returns nil or false, and the caller may
-    /// try another method at the same position. But if `skipValue` has returned false, the caller must end the scan,
-    /// because the position may be within a value.
+    /// Reads JSON from a position. If a method does not find what it reads, it returns nil or false and skips at most
+    /// white space, so the caller may try another method. The exception is `skipValue`: after false, the caller must
+    /// end the scan, because the position may be within a value.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0
