@@ -6,7 +6,7 @@ extension Delivery {
     /// Asks Redis whether a lifetime command is still permitted. Redis permits an end if the timetable has the life
     /// that the command ends. Redis permits a restart if the timetable has the entry that waits for this restart, and
     /// no state newer than the one that the command brings. The command enters its activity's waiting list only after
-    /// the reply (`continueAfterLifetimeCheck`).
+    /// the reply (`continueAfterLifetimeCheck`). Exception: a restart that was held (`continueHeldRestart`).
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
         _ command: Command,
@@ -18,10 +18,23 @@ extension Delivery {
         fillSlot(record, with: command, from: value, trace: trace)
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
-        // The timetable has no entry of a held restart any more, so Redis would refuse the restart.
-        if records[record].lifetime.isRestart, records[record].start.isHeld { return enqueue(record, now: now) }
+        if records[record].lifetime.isRestart, records[record].start.isHeld {
+            return continueHeldRestart(record, now: now)
+        }
         records.enter(.awaitingRedis, record)
         queueLifetimeCheck(of: record)
+    }
+
+    /// Continues a restart that Redis held, and that comes back from the deferred topic. The timetable has no entry of
+    /// such a restart any more, so Redis would refuse it. So the restart joins the waiting list without a check, unless
+    /// a start or an end of the producer takes precedence.
+    private mutating func continueHeldRestart(_ record: RecordIndex, now: Moment) {
+        let activity = findOrAddActivity(of: record)
+        if mustYieldToProducer(record, of: activity, now: now) {
+            finish(record, .superseded)
+        } else {
+            enqueue(record, of: activity, now: now)
+        }
     }
 
     /// Handles the reply to `checkLifetime`: adds the lifetime command to its activity's waiting list, finishes it,

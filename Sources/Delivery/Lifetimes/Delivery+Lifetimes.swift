@@ -17,7 +17,8 @@ import LiveActivity
 /// 2. The life's entry in the timetable becomes an entry that waits for a new start. Exception: if the activity was a
 ///    member of an audience, it is not started again.
 /// 3. Redis permits the new start only while the timetable has this entry. If the producer sends an end, the report of
-///    this end removes the entry. So the new start never follows an end of the producer.
+///    this end removes the entry. So the new start never follows an end of the producer. Exception: the new start was
+///    held for a token. It then has no entry any more, and yields only to an end that is in the lane.
 extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended. Usually the report is
     /// made at once. For the end of a lifetime, and for a restart that must not be made again, it is made after the

@@ -130,7 +130,7 @@ extension Delivery {
     /// Passes a command on, usually into its activity's waiting list. The slot already has the command's app and
     /// policy. Four kinds of commands do not go into a waiting list here:
     /// - A reread start (`isReread`) is settled.
-    /// - A lifetime command joins the list after Redis has replied about the life.
+    /// - A lifetime command joins the list after Redis has replied about the life. A restart that was held joins it now.
     /// - A command that no phone could decode is rejected, unless the configuration of its app asks only for warnings.
     /// - A command to an audience or channel is handed over to the core of audiences.
     @inline(__always)

@@ -13,7 +13,7 @@
 enum RecordStage: UInt8 {
     /// The record is being decoded. It has this stage only while one method of the core runs. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
-    /// - `awaitingRedis` for a lifetime command.
+    /// - `awaitingRedis` for a lifetime command, except for a restart that was held.
     /// - `handedOver` for a command to an audience.
     /// - `awaitingRedis` or `unregistering` for a record of the registrations topic.
     /// - `finished` for an invalid record, and for a reread or old record that needs no action.

@@ -57,6 +57,21 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken \(identifier)"])
     }
 
+    @Test func `A held restart that comes back yields to an end of the producer`() throws {
+        let previousOwner = makeCore()
+        previousOwner.receive(.update(1, of: "z"))
+        previousOwner.reply(.send)
+        previousOwner.elapseInSteps(DeferralTests.overdueMilliseconds)
+        var deferredRestart = try #require(previousOwner.deferrals.first)
+        let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000):\(CoreHarness.startSeconds).0"
+        deferredRestart.value = CommandText.start(2, id: identifier, beside: Self.tokenMembers)
+        deferredRestart.deferral.isHeldStart = true
+        let core = makeCore()
+        core.receive(.end(1))
+        core.receive(deferredRestart)
+        #expect(core.outcomes == ["\(identifier) superseded"] && core.outstandingCalls == ["admit e1"])
+    }
+
     @Test func `A timestamp that was valid when its command was received is not refused later`() throws {
         let core = makeCore()
         try receive(.update(400), core) { $0.receivedAtWallMilliseconds += 200_000 }
