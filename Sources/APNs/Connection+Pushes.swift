@@ -379,10 +379,10 @@ extension Connection {
             )
         }
         let remainingMilliseconds = deadlineMilliseconds - nowMilliseconds
-        let silentAtMilliseconds = lastReceivedAtMilliseconds + halfTimeoutMilliseconds
-        guard nowMilliseconds >= silentAtMilliseconds else {
-            let untilSilentMilliseconds = silentAtMilliseconds - nowMilliseconds
-            return schedule(.requestTimeout, afterMilliseconds: min(remainingMilliseconds, untilSilentMilliseconds))
+        let pingDueMilliseconds = lastReceivedAtMilliseconds + halfTimeoutMilliseconds
+        guard nowMilliseconds >= pingDueMilliseconds else {
+            let untilPingMilliseconds = pingDueMilliseconds - nowMilliseconds
+            return schedule(.requestTimeout, afterMilliseconds: min(remainingMilliseconds, untilPingMilliseconds))
         }
         // Nothing was received for half of the timeout. A PING usually shows before the oldest push times out whether
         // the peer is dead. A living peer gets at least a quarter of the timeout to acknowledge it.

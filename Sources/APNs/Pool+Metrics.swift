@@ -42,8 +42,10 @@ public struct PoolGauges: Sendable, Equatable {
     public var awaitsConnectionBudget = false
     /// Connections that take no new push and wait for responses.
     public var drainingConnectionCount = 0
-    /// How many pushes all connections together may have in flight.
+    /// How many pushes the ready connections together may have in flight: one in each of their streams. Connections
+    /// that are being opened or drained count as 0 here, but `inFlightPushCount` counts the pushes of drained ones.
     public var streamsMax = 0
+    /// Pushes in flight on all connections.
     public var inFlightPushCount = 0
     /// When the provider token of the newest connection that has one was issued, UNIX seconds; nil if no connection has
     /// a token.

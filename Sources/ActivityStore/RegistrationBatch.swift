@@ -56,8 +56,10 @@ struct RegistrationBatch: ~Copyable {
     /// Adds a registration.
     ///
     /// - Parameters:
-    ///   - audiences: the digests of the audiences; nil if the registration does not mention audiences.
+    ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
     ///   - shownVersion: the version of the command that the app shows; nil if the registration does not name one.
+    ///   - audiences: the digests of all audiences that the activity is in from now on; nil if it stays in its
+    ///     audiences. A registration record without audiences means none, so its call has an empty list and not nil.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,

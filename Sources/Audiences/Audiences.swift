@@ -187,23 +187,25 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// Decides which rounds wait for lost members, at most ``memberWaitMillisecondsMax``: a round waits if the core
-    /// found at this time (monotonic milliseconds) or later that the store has lost members of the round. The shell
-    /// sets the time:
+    /// Decides which rounds wait for lost members, at most ``memberWaitMillisecondsMax``. The shell sets one of three
+    /// modes:
     /// - `.max`, the initial value: no round waits.
-    /// - `.min`: every round that has lost its members or its claim waits.
-    /// - Another value: when the shell last found that the store had all members, or had lacked some for
-    ///   ``memberWaitMillisecondsMax``.
+    /// - `.min`: every round that has lost its members or its claim waits. The store lacks members, or the shell does
+    ///   not know yet whether it does.
+    /// - A monotonic time in milliseconds: when the shell last found that the store had all members, or had lacked some
+    ///   for ``memberWaitMillisecondsMax``. A round waits if the core found at this time or later that the store has
+    ///   lost members of the round.
     public var membersLastCompleteAtMilliseconds = Int64.max
-    /// Whether every round that has lost its members or its claim must wait: the store lacks members, or the shell does
-    /// not know yet whether it does.
+    /// Whether every round that has lost its members or its claim must wait: the mode `.min` of
+    /// ``membersLastCompleteAtMilliseconds``.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
     /// When the store may last have lost data (monotonic milliseconds); `.min`: never. The shell sets this time when it
     /// cannot connect to the store, or loses a connection; in a cluster, also when it connects. The core sets this time
     /// when it finds that the store has lost a round.
     public var storeMayHaveLostDataAtMilliseconds = Int64.min
     /// Whether the store may lack members: it may have lost data (``storeMayHaveLostDataAtMilliseconds``) since the
-    /// shell last let rounds continue (``membersLastCompleteAtMilliseconds``).
+    /// shell last let rounds continue (``membersLastCompleteAtMilliseconds``). True in the mode `.min`, and false in
+    /// the mode `.max`, whatever the store may have lost.
     public var mayStoreLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
 
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.

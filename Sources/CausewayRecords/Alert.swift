@@ -2,12 +2,15 @@
 public struct Alert: Hashable, Sendable {
     /// A text, or the key of a text in the app.
     public enum Text: Hashable, Sendable {
+        /// The text itself.
         case plain(String)
         /// A key in the app's strings, and the texts that replace its placeholders.
         case localized(key: String, arguments: [String] = [])
     }
 
+    /// The title of the alert.
     public var title: Text?
+    /// The text below the title.
     public var body: Text?
     /// `default`, or the name of a sound file in the app.
     public var sound: String?

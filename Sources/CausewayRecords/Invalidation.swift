@@ -2,11 +2,15 @@ import Foundation
 
 /// A record of `causeway.invalidations`: APNs has responded that a token is not valid.
 public struct Invalidation: Hashable, Sendable {
+    /// The app's bundle id.
     public var app: String
     /// The activity's id, if the token is an update token. Nil for a push-to-start token: then `device` is set.
     public var activity: String?
+    /// The device's id, if the token is a push-to-start token. Nil for an update token.
     public var device: String?
+    /// The token that is not valid any more.
     public var token: PushToken
+    /// The environment that the token belongs to.
     public var environment: PushEnvironment
     /// The reason from APNs' response, for example `Unregistered`.
     public var reason: String
@@ -50,13 +54,17 @@ extension Invalidation: KafkaRecord {
 /// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that the
 /// channel was deleted.
 public struct Channel: Hashable, Sendable {
+    /// The app's bundle id.
     public var app: String
+    /// The environment of the channel. An audience may have a channel in each environment.
     public var environment: PushEnvironment
+    /// The audience whose channel this is.
     public var audience: String
     /// Apple's id of the channel.
     public var channel: String
     /// `none` or `newest`: whether APNs stores the newest message for phones that are offline.
     public var storage: String
+    /// When APNs created the channel.
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String

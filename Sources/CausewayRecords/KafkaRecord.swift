@@ -29,6 +29,7 @@ extension KafkaRecord {
 
 /// The APNs service that a token or channel belongs to.
 public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
+    /// The name in records.
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 

@@ -17,6 +17,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
         case channel(String, PushEnvironment)
     }
 
+    /// What the command does to its activities: Apple's `event`.
     public enum Event: Sendable {
         case start(Start)
         case update
@@ -40,23 +41,30 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
         public var activityTemplate: String?
         /// The name of the type that conforms to `ActivityAttributes`.
         public var attributesType: String
+        /// The attributes of the new activity, as ActivityKit decodes them.
         public var attributes: JSONValue
+        /// How updates reach the new activity; nil: the command does not say it.
         public var updates: Updates?
     }
 
     /// The app's bundle id.
     public var app: String
+    /// What the command is for.
     public var address: Address
+    /// Whether the command is a start, an update or an end.
     public var event: Event
     /// The time to which the state belongs. Of two commands, the one with the later time is newer. Fractions of a
     /// second do not count, because Apple's timestamps have whole seconds.
     public var timestamp: Date
     /// The new content state. An end may have nil: the activity then keeps its last state.
     public var contentState: ContentState?
+    /// The alert that rings with the state; nil: none.
     public var alert: Alert?
+    /// After this time, the system marks the activity as outdated.
     public var staleDate: Date?
     /// When an ended activity leaves the Lock Screen: at once if the date has passed.
     public var dismissalDate: Date?
+    /// Of an app's activities, the Dynamic Island shows the one with the highest score.
     public var relevanceScore: Double?
     /// Your own keys beside `aps` in the push.
     public var payload: JSONObject?
@@ -69,6 +77,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// Causeway does not send the command after this time, and APNs does not store the push longer. The time must not
     /// be 0, which APNs takes for a single attempt.
     public var expiration: Date?
+    /// The name of a policy in the worker's configuration; nil: the default policy of the app.
     public var policy: String?
     /// Only for a command to an audience. True: the audience gets a broadcast channel, even if no pattern of the
     /// worker's configuration matches the audience. False or nil: the configuration decides.

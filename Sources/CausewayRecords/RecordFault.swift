@@ -2,6 +2,7 @@
 public struct RecordFault: Error, Hashable, Sendable, CustomStringConvertible {
     /// The path of keys to the field, joined with dots: `aps.alert.title`. Empty: the record as a whole.
     public var field: String
+    /// What is wrong.
     public var message: String
 
     init(_ field: String, _ message: String) {

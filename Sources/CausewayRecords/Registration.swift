@@ -2,6 +2,7 @@ import Foundation
 
 /// A token of an activity or of a device, in hexadecimal digits.
 public struct PushToken: Codable, Hashable, Sendable {
+    /// The digits, in upper or lower case.
     public var digits: String
 
     public init(digits: String) { self.digits = digits }
@@ -25,6 +26,7 @@ public struct PushToken: Codable, Hashable, Sendable {
 /// record with the same ``key`` and no value. A device has a key for each attributes type: to unregister the device,
 /// write such a record for each of these keys (``key(device:attributesType:)``).
 public struct Registration: Hashable, Sendable {
+    /// What the token reaches.
     public enum Kind: Hashable, Sendable {
         /// The record registers the update token of a running activity.
         case activity(Activity)
@@ -32,7 +34,9 @@ public struct Registration: Hashable, Sendable {
         case device(Device)
     }
 
+    /// What a registration says about an activity.
     public struct Activity: Hashable, Sendable {
+        /// The activity's id.
         public var id: String
         /// The value that `ActivityAuthorizationInfo().frequentPushesEnabled` has in the app. True gives the activity a
         /// larger budget of pushes.
@@ -48,7 +52,9 @@ public struct Registration: Hashable, Sendable {
         }
     }
 
+    /// What a registration says about a device.
     public struct Device: Hashable, Sendable {
+        /// The device's id.
         public var id: String
         /// The name of the type that conforms to `ActivityAttributes`.
         public var attributesType: String
@@ -62,9 +68,11 @@ public struct Registration: Hashable, Sendable {
         }
     }
 
+    /// Names a state by the command that brought it.
     public struct Version: Codable, Hashable, Sendable {
         /// UNIX seconds.
         public var timestamp: Int64
+        /// The command's `sequence`; nil if it has none.
         public var sequence: UInt64?
 
         public init(timestamp: Int64, sequence: UInt64? = nil) {
@@ -89,11 +97,14 @@ public struct Registration: Hashable, Sendable {
 
     /// The app's bundle id.
     public var app: String
+    /// The environment that the token belongs to.
     public var environment: PushEnvironment
     /// When the app got the token. Of several registrations of one activity, or of one device and `attributesType`, the
     /// one with the latest time is valid.
     public var registeredAt: Date
+    /// The token that is registered.
     public var token: PushToken
+    /// Whether the token is of an activity or of a device.
     public var kind: Kind
     /// All audiences of the activity or device, at most 8; nil: none. The activity or device leaves all others.
     /// Exception: a device stays in an audience that its registration for another attributes type lists.

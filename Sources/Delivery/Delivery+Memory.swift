@@ -7,11 +7,22 @@ extension Delivery {
         Records.slotBytes + queuePlaceBytesPerRecord + PendingMembershipChanges.bytesPerChange
             + 2 * Activities.bytesPerActivity
     }
-    /// The bytes of one record's places in the core's queues:
-    /// - 8 bytes for each of 13 places: four calls in each of the two queues of `storeQueue`, one call in
-    ///   `heldBackRegistrations`, and four outgoing records
-    /// - 4 bytes for each of 3 places: one index in `handovers`, in `rereadHandovers` and in the ready pushes of a pool
-    private static var queuePlaceBytesPerRecord: Int { 116 }
+    /// The maximum number of calls to Redis that a record has at a time. `Delivery.init` derives the limits of the
+    /// queues of calls from it.
+    static var storeCallsPerRecordMax: Int { 4 }
+
+    /// The bytes of the places that one record may need in the core's queues at the same time.
+    private static var queuePlaceBytesPerRecord: Int {
+        let (callBytes, outgoingRecordBytes, indexBytes) = (8, 8, 4)
+        // All calls of the record in each of the two queues of `storeQueue`, and one in `heldBackRegistrations`.
+        let callPlaceCount = 2 * storeCallsPerRecordMax + 1
+        // One place in each of the four queues of `outgoingRecords`.
+        let outgoingRecordPlaceCount = 4
+        // One place in `handovers`, in `rereadHandovers` and in the ready pushes of a pool.
+        let indexPlaceCount = 3
+        return callPlaceCount * callBytes + outgoingRecordPlaceCount * outgoingRecordBytes
+            + indexPlaceCount * indexBytes
+    }
 
     /// The bytes that `usedBlockBytesMax` limits: the blocks with the records' texts, tokens and bodies, and the part
     /// of long activity ids that `bytesPerRecord` does not include.

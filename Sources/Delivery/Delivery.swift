@@ -117,8 +117,7 @@ public struct Delivery: ~Copyable {
         // have. (Several starts are released one after another: the activity of each finished start is freed before the
         // next start comes, because the lane has many activities.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
-        // A record has at most four calls at a time.
-        let callsMax = recordsMax * 4
+        let callsMax = recordsMax * Self.storeCallsPerRecordMax
         records = Records(limit: recordsMax, chunkBytes: configuration.blockChunkBytes)
         activities = Activities(
             limit: activitiesMax,

@@ -19,7 +19,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// The version that the app already displays; nil if the registration names none, or if
         /// ``Registration/limitTimes(ofRecordWrittenAtMilliseconds:)`` has removed it.
         public var shownVersion: Version?
-        /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
+        /// The array of audience ids, including its brackets. Every element is a valid id. Absent: the activity is in
+        /// no audience from now on.
         public var audiences: ByteRange
         public var audienceCount: Int
     }

@@ -160,7 +160,8 @@ public final class Stream {
         closeTransport()
     }
 
-    /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated connection.
+    /// Ends the stream as `close` does, but without close_notify, by which a TLS peer knows that nothing is missing. So
+    /// the peer sees a connection that was cut off. Without TLS, does the same as `close`.
     public func closeWithoutCloseNotify() {
         if case .closed = phase { return }
         closeTransport()

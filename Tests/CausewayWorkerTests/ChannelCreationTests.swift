@@ -92,7 +92,7 @@ import Testing
             let channels = try await worker.listChannels(at: worker.managedEnvironment)
             #expect(channels.count == 3)
             fixture.preventDailyReconciliation()
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await worker.readRegistry(Self.appEnvironment).listedChannelCount == 0)
         }
     }

@@ -169,7 +169,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     }
 
     /// Ends the lease for the periodic work, so that a keeper can do this work again at once.
-    func endMaintenanceLease() { server.command("DEL", Self.registryKey + "turn:tend") }
+    func endPeriodicWorkLease() { server.command("DEL", Self.registryKey + "turn:tend") }
 
     /// Takes the lease for the daily comparison with APNs' list, so that no keeper begins one.
     func preventDailyReconciliation() { server.command("SET", Self.registryKey + "turn:daily", "test") }

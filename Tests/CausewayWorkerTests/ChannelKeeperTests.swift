@@ -119,7 +119,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try fixture.expireAudienceHash(of: Self.audience)
             fixture.preventDailyReconciliation()
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
         }
     }
@@ -190,7 +190,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { ($0.deletionDueWallMilliseconds, $0.isPublished) = (1, nil) }
             try fixture.admit(command, to: Self.audience)
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             let entries = try await worker.readEntries(Self.appEnvironment)
             #expect(entries == (command == .start ? [entry] : []))
             #expect(try await fixture.channelsAtAPNs() == entries.map(\.channel))

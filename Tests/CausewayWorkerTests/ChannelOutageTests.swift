@@ -45,12 +45,12 @@ import Testing
             let worker = try await fixture.makeKeeper()
             try await makeUnpublishedEntries(worker)
             fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await unpublishedAudiences(worker) == Self.audiences)
 
-            fixture.endMaintenanceLease()
+            fixture.endPeriodicWorkLease()
             await worker.endTopicPause()
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await unpublishedAudiences(worker).isEmpty)
         }
     }
@@ -75,7 +75,7 @@ import Testing
             try await makeUnpublishedEntries(worker)
             fixture.preventDailyReconciliation()
             fixture.broker.failNextRequests(.produce, with: [KafkaError.messageTooLargeCode])
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await unpublishedAudiences(worker).count == 1)
         }
     }
@@ -122,7 +122,7 @@ import Testing
                     try #require(reconciliation.entriesToDelete.map(\.audience) == ["a-semifinal"])
                     _ = try await worker.carryOut(reconciliation, content: content, at: managedEnvironment)
                 } else {
-                    try await worker.maintain(managedEnvironment)
+                    try await worker.doPeriodicWork(for: managedEnvironment)
                 }
             }
             #expect(try await unpublishedAudiences(worker) == [])
@@ -247,7 +247,7 @@ import Testing
                 entry.deletionDueWallMilliseconds = 1
                 fixture.setEntry(of: entry.audience, to: String(decoding: entry.json, as: UTF8.self))
             }
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await worker.readEntries(Self.appEnvironment).count == 1)
         }
     }
@@ -273,7 +273,7 @@ import Testing
             }
             try #require(try fixture.publishedEntry(of: "final") != nil)
             await worker.endTopicPause()
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: "final") == nil)
             let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
             #expect(values.allSatisfy { !$0.contains("final") }, "\(values)")
@@ -290,7 +290,7 @@ import Testing
             #expect(try await worker.publishAndWriteToAudienceHash(Self.makeUnpublished(entry)) == nil)
             await worker.endTopicPause()
             let newEntry = try await worker.create("final", Self.appEnvironment)
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try fixture.publishedEntry(of: "final")?.recordValue == newEntry.recordValue)
             let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
             #expect(values.filter { $0.contains("final") } == ["a:final"])
@@ -312,19 +312,19 @@ import Testing
             // The worker writes the note again, without the space, before it writes the tombstone.
             fixture.server.command("HSET", key, "d:final", note + " ")
             try fixture.broker.setRoundTripTime(milliseconds: 4_000)
-            let maintenance = Task { try await worker.maintain(managedEnvironment) }
+            let periodicWork = Task { try await worker.doPeriodicWork(for: managedEnvironment) }
             try await eventuallyInTask("a tombstone") { fixture.server.command("HGET", key, "d:final") == [note] }
             // Another worker has published the channel.
             fixture.setEntry(of: "final", to: note)
             // HMGET fails, so the worker cannot look up the entry.
             fixture.server.command("ACL", "SETUSER", "default", "-hmget")
-            await #expect(throws: ChannelFailure.self) { try await maintenance.value }
+            await #expect(throws: ChannelFailure.self) { try await periodicWork.value }
             fixture.server.command("ACL", "SETUSER", "default", "+hmget")
             try fixture.broker.setRoundTripTime(milliseconds: 0)
             try #require(try fixture.publishedEntry(of: "final") == nil)
 
-            fixture.endMaintenanceLease()
-            try await worker.maintain(managedEnvironment)
+            fixture.endPeriodicWorkLease()
+            try await worker.doPeriodicWork(for: managedEnvironment)
             #expect(try fixture.publishedEntry(of: "final")?.recordValue == entry.recordValue)
             #expect(fixture.server.command("HEXISTS", key, "d:final") == ["0"])
         }

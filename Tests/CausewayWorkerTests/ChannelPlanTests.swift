@@ -277,7 +277,7 @@ import Testing
             if isRequested {
                 _ = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
             } else {
-                try await worker.maintain(managedEnvironment)
+                try await worker.doPeriodicWork(for: managedEnvironment)
             }
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
@@ -302,7 +302,7 @@ import Testing
             try await worker.removeChannelFromAudienceHash(of: entry)
             if !isAtAPNs { try await fixture.deleteAtAPNs(entry.channel) }
             try fixture.admit(.start, to: Self.audience)
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await worker.readEntries(Self.appEnvironment) == (isAtAPNs ? [entry] : []))
             #expect(try await fixture.channelsAtAPNs() == (isAtAPNs ? [entry.channel] : []))
             let channelInAudienceHash = try fixture.channelInAudienceHash(of: Self.audience)
@@ -318,7 +318,7 @@ import Testing
             try await worker.change(entry) { $0.state = .deleting }
             try await worker.removeChannelFromAudienceHash(of: entry)
             try fixture.admit(.start, to: Self.audience)
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [])
             #expect(try fixture.channelInAudienceHash(of: Self.audience) == nil)
         }
@@ -348,7 +348,7 @@ import Testing
             }
             try fixture.topic.publish(plannedEntry)
             fixture.server.command("FLUSHALL")
-            try await worker.maintain(worker.managedEnvironment)
+            try await worker.doPeriodicWork(for: worker.managedEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
             let restoredEntry = try await fixture.entry(of: Self.audience, by: worker)
             #expect(restoredEntry.deletionDueWallMilliseconds.map { $0 > 1 } == true)

@@ -67,7 +67,7 @@ import Testing
         }
 
         /// Whether a worker has taken the lease for the periodic work.
-        func isMaintenanceLeased() -> Bool {
+        func isPeriodicWorkLeased() -> Bool {
             let appEnvironment = ChannelRestorationTests.appEnvironment
             let key = "{channels:\(appEnvironment.app):\(appEnvironment.environment)}turn:tend"
             return server.command("EXISTS", key) != ["0"]
@@ -154,8 +154,8 @@ import Testing
         defer { withExtendedLifetime(fixture) {} }
         let keeper = try #require(fixture.keeper)
         #expect(try await !Self.restoreInHash("final", by: keeper))
-        try await Self.maintain(by: keeper)
-        #expect(!fixture.isMaintenanceLeased())
+        try await Self.doPeriodicWork(by: keeper)
+        #expect(!fixture.isPeriodicWorkLeased())
     }
 
     /// Otherwise the first look-up of each app would read the whole topic, one after the other.
@@ -173,8 +173,8 @@ import Testing
         try keeper.restoreChannelInHash(of: audience, at: keeper.managedEnvironments[0])
     }
 
-    private static func maintain(by keeper: isolated ChannelKeeper) async throws {
-        try await keeper.maintain(keeper.managedEnvironments[0])
+    private static func doPeriodicWork(by keeper: isolated ChannelKeeper) async throws {
+        try await keeper.doPeriodicWork(for: keeper.managedEnvironments[0])
     }
 
     private static func isRegistryComplete(

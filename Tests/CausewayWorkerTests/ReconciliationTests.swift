@@ -70,7 +70,7 @@ struct ReconciliationTests {
         #expect(
             reconciliation.channelsToDelete == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
                 && reconciliation.possiblyForeignChannels.isEmpty
-                && !reconciliation.hasCreationUnderWay
+                && !reconciliation.mayHaveCreationUnderWay
         )
     }
 
@@ -188,7 +188,7 @@ struct ReconciliationTests {
     @Test func `No unknown channel is touched while one is being created`() {
         let reconciliation = makeReconciliation(listed: ["o"], intents: [Self.intent(1)], isCreationUnderWay: true)
         #expect(
-            reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty
+            reconciliation.mayHaveCreationUnderWay && reconciliation.channelsToDelete.isEmpty
                 && reconciliation.resolvedIntents.isEmpty
                 && reconciliation.newForeignChannels.isEmpty
         )

@@ -115,8 +115,8 @@ struct PromiseTests {
         }
         #expect(run.exitCode == 0, "\(run.text)")
         let figures = try JSONDecoder().decode(BacklogFigures.self, from: Data(try TextFile.read(json)))
-        #expect(figures.pushes == 2_000 && figures.phonesWithFinalScore == 2_000)
+        #expect(figures.pushCount == 2_000 && figures.phonesWithFinalScore == 2_000)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == 200_000)
-        #expect(supersededResults == .each ? figures.resultRecords == 200_000 : figures.resultRecords < 20_000)
+        #expect(supersededResults == .each ? figures.resultRecordCount == 200_000 : figures.resultRecordCount < 20_000)
     }
 }

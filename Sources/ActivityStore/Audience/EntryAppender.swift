@@ -98,7 +98,10 @@ final class EntryAppender: RedisHandler {
     }
 
     /// Receives the directory of the member's segment, from the call that reads it or from the script `arrange`, and
-    /// caches it. Then makes the call of the next step, ends an append that already has its reply, or fails the append.
+    /// caches it. Then does one of these:
+    /// - Fails the append if the value is no directory, or if the append has received too many directories.
+    /// - Ends the append if its caller already has the reply (`arrangingAfterReply`).
+    /// - Otherwise makes the call of the append's next step.
     func receiveDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
         let hashTag = appendTable.hashTag(appendIndex)
         guard directoryCache.cacheDirectory(directory, hashTag: hashTag) else {

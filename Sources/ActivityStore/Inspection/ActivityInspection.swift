@@ -73,8 +73,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The version of the newest command whose alert APNs has accepted; nil if there is none.
     public private(set) var acceptedAlertVersion: Version?
     public private(set) var audiences: [AudienceDigest] = []
-    /// The audiences that the activity left, but whose pages may still list the activity: no worker has confirmed these
-    /// departures yet.
+    /// The audiences that the activity has left, and whose pages may still list it. A worker removes the activity from
+    /// these pages and then confirms the departures, so that Redis forgets the audiences here.
     public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if the
     /// activity's life has not begun (``ActivityState/hasLifeBegun``).

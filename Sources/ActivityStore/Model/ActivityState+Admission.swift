@@ -228,8 +228,8 @@ extension ActivityState {
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether the start is the newest version only because of `recordStart`. Then it is admitted like a new start,
-        // unless a token shows that the activity lives already.
+        // Whether the start is the newest version, but only `recordStart` has stored it, so perhaps it was never sent.
+        // Then it is admitted like a new start, unless a token shows that it has reached the phone (see below).
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
             // A settled command has exactly the start's version, so the start counts as its repetition.
@@ -248,8 +248,8 @@ extension ActivityState {
         } else {
             // A token that was registered at the start's timestamp or later shows that a record of the start has
             // reached the phone.
-            let tokenAtMilliseconds = token?.registeredAtMilliseconds ?? -1
-            if isRecordedAgain, tokenAtMilliseconds >= version.timestamp * 1_000 {
+            let tokenRegisteredAtMilliseconds = token?.registeredAtMilliseconds ?? -1
+            if isRecordedAgain, tokenRegisteredAtMilliseconds >= version.timestamp * 1_000 {
                 return (StoreReply(.duplicate), .unchanged)
             }
             // The start becomes the newest version and begins a life. Remove what belonged to the previous life.

@@ -110,8 +110,8 @@ extension Audiences {
         from seconds: Int64
     ) -> Int64 {
         if ownExpirationSeconds >= 0 { return ownExpirationSeconds }
-        guard event != .end else { return seconds + policies[policy].endSeconds }
-        guard staleDateSeconds > seconds else { return seconds + policies[policy].updateSeconds }
+        guard event != .end else { return seconds + policies[policy].endExpirationSeconds }
+        guard staleDateSeconds > seconds else { return seconds + policies[policy].updateExpirationSeconds }
         return min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
     }
 

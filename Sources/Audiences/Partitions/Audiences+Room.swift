@@ -181,8 +181,8 @@ extension Audiences {
     }
 
     /// Called when a record of the round was passed over. Ends the wait for the versions that the partition's previous
-    /// owner had under way (phase `awaitingVersions`): the passed-over record may be of such a version, and may get
-    /// room only when the round's other records have settled. Does nothing in another phase.
+    /// owner had under way (phase `awaitingVersions`), for the reason that ``RoundVersions/wasClaimingAtLastPassOver``
+    /// gives. Does nothing in another phase.
     ///
     /// Closes the versions whose records have arrived, so that they settle and make room: they end at the position that
     /// the previous owner had reached.

@@ -69,9 +69,9 @@ extension Audiences {
         let hasNoCheckpoint = reply?.bytes?.isEmpty ?? true
         if mayStoreLackMembers, hasNoCheckpoint || configuration.hasSeveralStoreServers { return true }
         guard hasNoCheckpoint, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0,
-            let newest = newestListedVersion(of: round)
+            let newestVersion = newestListedVersion(of: round)
         else { return false }
-        return reply?.newestVersion.map { $0 < newest } ?? true
+        return reply?.newestVersion.map { $0 < newestVersion } ?? true
     }
 
     /// Makes a round that begins wait until a poll of the store's marks (R24) shows that the store has all members
@@ -132,7 +132,7 @@ extension Audiences {
     ///
     /// A claimed round continues from the store's checkpoint or, if the store has lost it, from the last one that this
     /// worker recorded. (R26)
-    mutating func claimAgain(_ round: RoundIndex, now: Moment) {
+    mutating func claimAgainIfDue(_ round: RoundIndex, now: Moment) {
         let claim = rounds[round].claim
         guard claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
             return scheduleAdvance(of: round, at: claim.nextClaimAtMilliseconds)

@@ -22,8 +22,7 @@ extension Audiences {
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         beginOrEndReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
-        // A record that was passed over gets room only when the round's other records have settled. So do not wait for
-        // versions: the passed-over record may be of one of them.
+        // Do not wait for versions if a record was passed over: see ``RoundVersions/wasClaimingAtLastPassOver``.
         let isRecordPassedOver =
             rounds[round].versions.firstPassedOverOffset != nil
             || rounds[round].versions.wasClaimingAtLastPassOver
@@ -37,9 +36,9 @@ extension Audiences {
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
         rounds[round].progress.moveAllPositions(to: checkpoint.completedPosition)
         rounds[round].versions.newestSettled = checkpoint.newestSettledVersion
-        guard let newest = checkpoint.entries.last?.version else { return }
+        guard let newestVersion = checkpoint.entries.last?.version else { return }
         rounds[round].enter(.awaitingVersions)
-        rounds[round].checkpoints.restored.newestVersion = newest
+        rounds[round].checkpoints.restored.newestVersion = newestVersion
         rounds[round].checkpoints.restored.text = HeapBytes(copying: text)
         rounds[round].checkpoints.restored.parkedPositions = checkpoint.parkedPositions.withUnsafeBytes {
             HeapBytes(copying: $0)
@@ -98,8 +97,9 @@ extension Audiences {
             && rounds[round].versions.firstPassedOverOffset == nil
     }
 
-    /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
-    /// claims again. Sets the round's timer. Frees the round if it has nothing left to do.
+    /// Takes the steps that the round's phase permits now: for example, queues calls to the store for pages, a
+    /// checkpoint or a new claim, and puts the round into the queue from which the shell takes pushes. Sets the round's
+    /// timer. Frees the round if it has nothing left to do.
     mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
@@ -122,7 +122,7 @@ extension Audiences {
             } else if rounds[round].phase == .running {
                 addToSendQueue(round)
             }
-        case .awaitingClaim: claimAgain(round, now: now)
+        case .awaitingClaim: claimAgainIfDue(round, now: now)
         case .ending, .draining: break
         }
         queueDueCheckpointAndSetTimer(round, now: now)
@@ -236,8 +236,9 @@ extension Audiences {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrReadAgainCount == 0
     }
 
-    /// Frees a round that has nothing left to do, and drops its versions that are not settled. Does nothing while a
-    /// call, a push or a late version needs the slot. (R8)
+    /// Frees a round that has nothing left to do. Only a drained or abandoned round may then have versions that are not
+    /// settled. They are dropped, so that the range's next owner reads their records again. Does nothing while a call,
+    /// a push or a late version needs the slot. (R8)
     mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard !slot.isClaimOrCheckpointOutstanding, slot.versions.lateVersionCount == 0,

@@ -34,7 +34,7 @@ extension Audiences {
             rangeVersions[rangeVersion].counts = entry.counts
             rangeVersions[rangeVersion].times = entry.times
             carryAlert(to: rangeVersion, of: round, now: now)
-        } else if let original = findVersion(recordVersion, in: round) {
+        } else if let original = findRangeVersion(recordVersion, in: round) {
             settleDuplicate(rangeVersion, of: original)
         } else if recordVersion <= rounds[round].versions.newestSettled {
             settle(rangeVersion)
@@ -48,7 +48,8 @@ extension Audiences {
         if rounds[round].phase == .awaitingVersions { rounds[round].endWaitForVersions() }
     }
 
-    private func findVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
+    /// Returns the version in the round's list whose record has this version number; nil if there is none.
+    private func findRangeVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].record.version == recordVersion { return rangeVersion }
@@ -68,13 +69,13 @@ extension Audiences {
 
     /// Returns the newest version in the round's list, begun or received; nil if the list is empty.
     func newestListedVersion(of round: RoundIndex) -> Version? {
-        var newest: Version?
+        var newestVersion: Version?
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            newest = max(newest ?? .zero, rangeVersions[rangeVersion].record.version)
+            newestVersion = max(newestVersion ?? .zero, rangeVersions[rangeVersion].record.version)
             rangeVersion = rangeVersions[rangeVersion].nextInList
         }
-        return newest
+        return newestVersion
     }
 
     /// Returns two versions of the round's list: the last one that has begun, which is the newest of the begun ones,
@@ -179,7 +180,7 @@ extension Audiences {
     /// no member gets it twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
-            let older = precedingVersion(rangeVersion, of: round)
+            let older = precedingRangeVersion(rangeVersion, of: round)
         else { return }
         let olderSlot = rangeVersions[older]
         let startPosition: UInt64
@@ -227,7 +228,7 @@ extension Audiences {
     }
 
     /// Returns the version before this one in the round's list, which is the next older one; nil if there is none.
-    func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
+    func precedingRangeVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
         rounds[round].versions.list.predecessor(of: rangeVersion, in: rangeVersions)
     }
 
@@ -272,6 +273,7 @@ extension Audiences {
         return slot.pointee.alternativeBody.bytes
     }
 
+    /// Whether the version has expired, so that the core sends it to no further member.
     func isExpired(_ rangeVersion: RangeVersionIndex, now: Moment) -> Bool {
         expiresAtSeconds(of: rangeVersions.address(of: rangeVersion).pointee.record) < now.wallSeconds
     }

@@ -46,9 +46,7 @@ struct Checkpoint: Equatable {
             Self.append(entry.version, to: &payload)
             Self.append(completedPosition - entry.startPosition, to: &payload)
             Self.append(entry.positionCount.map { $0 + 1 } ?? 0, to: &payload)
-            for outcome in entry.counts.counts.indices {
-                Self.append(UInt64(entry.counts.counts[outcome]), to: &payload)
-            }
+            for outcome in MemberOutcome.allCases { Self.append(UInt64(entry.counts[outcome]), to: &payload) }
             Self.append(UInt64(max(-1, entry.times.firstResponseAtMilliseconds) + 1), to: &payload)
             Self.append(UInt64(max(-1, entry.times.lastResponseAtMilliseconds) + 1), to: &payload)
         }
@@ -124,7 +122,8 @@ struct Checkpoint: Equatable {
             return Version(timestamp: Int64(timestamp), sequence: sequence)
         }
 
-        mutating func readMilliseconds() -> Int64? {
+        /// Reads a time, UNIX milliseconds; -1 if the text has none. Returns nil if the text is malformed.
+        mutating func readTime() -> Int64? {
             guard let number = readNumber(), number < 1 << 62 else { return nil }
             return Int64(number) - 1
         }
@@ -142,12 +141,12 @@ struct Checkpoint: Equatable {
                 startPosition: completedPosition - distance,
                 positionCount: positionCountPlusOne == 0 ? nil : positionCountPlusOne - 1
             )
-            for outcome in entry.counts.counts.indices {
+            for outcome in MemberOutcome.allCases {
                 guard let count = readNumber() else { return nil }
-                entry.counts.counts[outcome] = UInt32(clamping: count)
+                entry.counts[outcome] = UInt32(clamping: count)
             }
-            guard let firstResponseAtWallMilliseconds = readMilliseconds(),
-                let lastResponseAtWallMilliseconds = readMilliseconds()
+            guard let firstResponseAtWallMilliseconds = readTime(),
+                let lastResponseAtWallMilliseconds = readTime()
             else { return nil }
             entry.times = ResponseTimes(
                 firstResponseAtMilliseconds: firstResponseAtWallMilliseconds,

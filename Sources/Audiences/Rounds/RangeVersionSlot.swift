@@ -57,10 +57,12 @@ struct RangeVersionSlot: LinkedSlot {
     var policyName: HeapBytes
     /// Only for a start: the template of the activities' ids in these start commands (``ActivityIdentifierTemplate``).
     var activityTemplate: HeapBytes
-    /// Only for a start to an audience that has or should have channels: the command's `aps` dictionary without
-    /// `input-push-token` and without the closing brace, so that the core can add the address of each device's
-    /// activity. Empty for any other start, and for one that names a channel itself: each device then gets the
-    /// dictionary unchanged.
+    /// Only for a start to an audience that has or should have channels: the beginning of the `aps` dictionary that the
+    /// start command of each device gets. The core adds the device's ``StartedActivityAddress`` and the closing brace.
+    /// This text is the dictionary of the command without `input-push-token`, which is an address itself.
+    ///
+    /// Empty for any other start, and for one that names a channel itself: each device then gets the dictionary
+    /// unchanged.
     var apsWithoutAddress = HeapBytes.none
     /// A second body of this version. It differs from the record's body only in the alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.

@@ -5,11 +5,11 @@ enum YAMLPage {
     /// The maximum width of a comment line, including the indentation.
     static let lineCharactersMax = 132
 
-    static func text(of file: ConfigurationSection, introduction: String, schemaFile: String) -> String {
+    static func text(of section: ConfigurationSection, introduction: String, schemaFile: String) -> String {
         var lines = ["# yaml-language-server: $schema=\(schemaFile)", "#"]
         lines += comment(introduction, indentation: "")
         lines.append("")
-        lines += members(of: file, depth: 0)
+        lines += members(of: section, depth: 0)
         return lines.joined(separator: "\n") + "\n"
     }
 

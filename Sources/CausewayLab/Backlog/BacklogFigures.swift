@@ -4,13 +4,13 @@ import Numbers
 /// only to read the backlog (a read run, `DiscardingTopicReader`). The median read run is the one with the median
 /// duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
-    var commands: Int
+    var commandCount: Int
     var activities: Int
     /// The number of commands by outcome. Each command counts once. A superseded command may have no result of its own;
     /// then the result of a newer command counts it.
     var outcomes: [DemoFigures.OutcomeCount]
     /// Pushes that APNs accepted, as the simulated APNs counts them.
-    var pushes: Int
+    var pushCount: Int
     var phonesWithFinalScore: Int
     /// The median duration of the runs that only read the backlog (read runs). A run lasts from the assignment of the
     /// reader's partitions to the last record.
@@ -27,7 +27,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// The time from the assignment of the worker's partitions to the last result record.
     var resultsMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
-    var resultRecords: Int
+    var resultRecordCount: Int
     /// The CPU time and memory of the worker from its start until all phones showed the final score.
     var worker: ProcessUsage
     /// CPU time of the broker from the start of the worker until all phones showed the final score.
@@ -35,29 +35,34 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
 
     /// The keys in the JSON. A key stays as it is when its property is renamed.
     private enum CodingKeys: String, CodingKey {
-        case commands, activities, outcomes, pushes, phonesWithFinalScore
+        case commandCount = "commands"
+        case activities, outcomes
+        case pushCount = "pushes"
+        case phonesWithFinalScore
         case medianReadRunMilliseconds = "readingMilliseconds"
         case readRunDurationsMilliseconds = "readingsMilliseconds"
         case labCPUInMedianReadRunMilliseconds = "readingCPUMilliseconds"
         case brokerCPUInMedianReadRunMilliseconds = "medianReadingBrokerCPUMilliseconds"
-        case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
+        case pushingMilliseconds, resultsMilliseconds
+        case resultRecordCount = "resultRecords"
+        case worker, brokerCPUMilliseconds
     }
 
-    var hasSucceeded: Bool { pushes == activities && phonesWithFinalScore == activities && areResultsComplete }
+    var hasSucceeded: Bool { pushCount == activities && phonesWithFinalScore == activities && areResultsComplete }
 
-    private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
+    private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commandCount }
 
     var report: String {
         let outcomes = outcomes.map { "\(Numeral.grouped($0.count)) \($0.outcome)" }.joined(separator: ", ")
         return """
-            \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
-            \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
+            \(Numeral.grouped(commandCount)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
+            \(Numeral.grouped(pushCount)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
             reading the topic alone        \(seconds(medianReadRunMilliseconds)), the median of \(readRunDurationsText)
             to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadRunText(pushingMilliseconds)) \
             times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadRunText(resultsMilliseconds)) \
             times as long
-            records of results             \(Numeral.grouped(resultRecords))
+            records of results             \(Numeral.grouped(resultRecordCount))
             CPU of that reading            \(seconds(labCPUInMedianReadRunMilliseconds)), of the broker meanwhile \
             \(seconds(brokerCPUInMedianReadRunMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \

@@ -240,10 +240,10 @@ final class BacklogRun {
         let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
-            commands: commandCount,
+            commandCount: commandCount,
             activities: feed.phoneCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: try phones.readAcceptedCounts().pushCount,
+            pushCount: try phones.readAcceptedCounts().pushCount,
             phonesWithFinalScore: try phones.compare(with: feed).matchingPhoneCount,
             medianReadRunMilliseconds: medianCost.milliseconds,
             readRunDurationsMilliseconds: readCosts.map(\.milliseconds),
@@ -251,7 +251,7 @@ final class BacklogRun {
             brokerCPUInMedianReadRunMilliseconds: medianCost.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtWallMilliseconds,
             resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtWallMilliseconds,
-            resultRecords: reader.resultCount,
+            resultRecordCount: reader.resultCount,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
         )

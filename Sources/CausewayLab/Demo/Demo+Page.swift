@@ -31,7 +31,7 @@ extension Demo {
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seasonSeconds) * 1_000
-        figures.commands = feed.commandCount
+        figures.knownCommandCount = feed.commandCount
         figures.commandsInAll = feed.totalCommandCount
         figures.results = reader.tally.commandCount
         figures.late = pageReport.lateCommandCounter.lateCount(
@@ -41,8 +41,8 @@ extension Demo {
         figures.lateAfterSeconds = Int(LateCommandCounter.lateAfterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
-        figures.matchesOver = feed.finishedMatchCount
-        figures.matches = feed.matches.count
+        figures.finishedMatchCount = feed.finishedMatchCount
+        figures.matchCount = feed.matches.count
         figures.news = feed.latestEventText
         pageReport.figures = figures
         pageMailbox.show(figures)

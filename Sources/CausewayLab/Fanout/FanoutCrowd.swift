@@ -68,15 +68,16 @@ struct FanoutCrowd {
     /// Asks the simulator what the phones of the crowd show, and how many of them show `content`.
     func readReport(about content: [String: Any]) throws(LabError) -> CrowdReport {
         let object = try client.requestObject("GET", "/crowd?app=\(compactCrowd.app)&name=\(compactCrowd.name)")
-        guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
-            let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
-            let alerts = object["alerts"] as? Int
+        guard let shown = object["shown"] as? [[String: Any]], let pushCount = object["pushes"] as? Int,
+            let outdatedPushPhoneCount = object["reversed"] as? Int,
+            let repeatedAlertPhoneCount = object["alertedTwice"] as? Int,
+            let alertCount = object["alerts"] as? Int
         else { throw LabError("the simulator's response about the crowd has an unexpected form") }
         var report = CrowdReport(
-            pushCount: pushes,
-            outdatedPushPhoneCount: reversed,
-            repeatedAlertPhoneCount: alertedTwice,
-            alertCount: alerts
+            pushCount: pushCount,
+            outdatedPushPhoneCount: outdatedPushPhoneCount,
+            repeatedAlertPhoneCount: repeatedAlertPhoneCount,
+            alertCount: alertCount
         )
         for state in shown {
             guard let shownContent = state["contentState"] as? [String: Any],

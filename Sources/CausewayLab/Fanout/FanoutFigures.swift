@@ -40,9 +40,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Whether the results of each command count all members (`FanoutResults.memberCountsAddUp`).
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
-    var outdatedPhoneCount: Int
-    /// Phones that got a state older than the one that they showed.
-    var reversedPhoneCount: Int
+    var staleScreenPhoneCount: Int
+    /// Phones that got an old push: it was older than the state that they showed.
+    var outdatedPushPhoneCount: Int
     var repeatedAlertPhoneCount: Int
     /// Phones on which the alert of the first command did not ring: the number of members minus the number of alerts
     /// that rang.
@@ -61,8 +61,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
         case singleCommandsDuringFanout = "singleDuring"
         case resultRecordCount = "resultRecords"
         case outcomes, resultsAddUp
-        case outdatedPhoneCount = "wrong"
-        case reversedPhoneCount = "reversed"
+        case staleScreenPhoneCount = "wrong"
+        case outdatedPushPhoneCount = "reversed"
         case repeatedAlertPhoneCount = "alertedTwice"
         case unalertedPhoneCount = "unalerted"
     }
@@ -71,8 +71,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     static let resultsPerCommandMax = 257
 
     var hasSucceeded: Bool {
-        outdatedPhoneCount == 0 && reversedPhoneCount == 0 && repeatedAlertPhoneCount == 0 && unalertedPhoneCount == 0
-            && resultsAddUp && resultRecordCount <= Self.resultsPerCommandMax * outcomes.count
+        staleScreenPhoneCount == 0 && outdatedPushPhoneCount == 0 && repeatedAlertPhoneCount == 0
+            && unalertedPhoneCount == 0 && resultsAddUp
+            && resultRecordCount <= Self.resultsPerCommandMax * outcomes.count
     }
 
     var report: String {
@@ -90,8 +91,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             \(decimalText(redisBytesPerMember)) bytes
             \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs \
             of redis-server each
-            \(Numeral.grouped(memberCount - outdatedPhoneCount)) of \(Numeral.grouped(memberCount)) phones show the \
-            newest state; \(Numeral.grouped(reversedPhoneCount)) went back in time, \
+            \(Numeral.grouped(memberCount - staleScreenPhoneCount)) of \(Numeral.grouped(memberCount)) phones show the \
+            newest state; \(Numeral.grouped(outdatedPushPhoneCount)) went back in time, \
             \(Numeral.grouped(repeatedAlertPhoneCount)) got an alert twice, \(Numeral.grouped(unalertedPhoneCount)) got none
             """
     }

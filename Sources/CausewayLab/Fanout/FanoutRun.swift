@@ -106,8 +106,8 @@ final class FanoutRun {
             resultsAddUp: measurement.commands.allSatisfy {
                 results.memberCountsAddUp($0.identifier, memberCount: memberCount)
             },
-            outdatedPhoneCount: memberCount - crowdReport.matchingPhoneCount,
-            reversedPhoneCount: crowdReport.outdatedPushPhoneCount,
+            staleScreenPhoneCount: memberCount - crowdReport.matchingPhoneCount,
+            outdatedPushPhoneCount: crowdReport.outdatedPushPhoneCount,
             repeatedAlertPhoneCount: crowdReport.repeatedAlertPhoneCount,
             unalertedPhoneCount: max(0, memberCount - crowdReport.alertCount)
         )

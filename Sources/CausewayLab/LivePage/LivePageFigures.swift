@@ -33,8 +33,9 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// The number of commands written to Kafka so far. In the phase `open`: the number of commands that have a result.
-    var commands: Int?
+    /// The number of commands that the page knows: those that the run has written to Kafka so far. In the phase `open`,
+    /// the page knows a command only by its result, so this is the number of commands that have a result.
+    var knownCommandCount: Int?
     /// The number of written commands that have a result.
     var results: Int?
     /// The number of commands that the run will have written at its end.
@@ -51,12 +52,22 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var budgetPushes: Int?
     /// How many pushes an activity's budget regains in an hour.
     var budgetRefillPerHour: Int?
-    var matchesOver: Int?
-    var matches: Int?
+    var finishedMatchCount: Int?
+    var matchCount: Int?
     var news: String?
     var verdict: Verdict?
     /// Why the run failed; nil if it has not failed.
     var failure: String?
+
+    /// The keys in the JSON, which the page's scripts read. A key stays as it is when its property is renamed.
+    private enum CodingKeys: String, CodingKey {
+        case phase, elapsedMilliseconds, durationMilliseconds
+        case knownCommandCount = "commands"
+        case results, commandsInAll, late, lateAfterSeconds, resultsFault, freshness, budgetPushes, budgetRefillPerHour
+        case finishedMatchCount = "matchesOver"
+        case matchCount = "matches"
+        case news, verdict, failure
+    }
 
     var json: [UInt8] {
         let encoder = JSONEncoder()

@@ -152,7 +152,7 @@ private struct ResultsCounter {
             figures.resultsFault = "the results cannot be read: \(error.reason)"
             return
         }
-        figures.commands = tally.commandCount
+        figures.knownCommandCount = tally.commandCount
         figures.results = tally.commandCount
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.monotonicMilliseconds)
     }

@@ -77,7 +77,7 @@ struct OutageFeed {
             activity: activity,
             event: event,
             version: Version(timestamp: timestamp, sequence: number),
-            alert: hasAlert ? "Alert \(number) of \(activity)" : nil,
+            alertTitle: hasAlert ? "Alert \(number) of \(activity)" : nil,
             stateDigest: Self.contentState(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
             producedAtMilliseconds: nowMilliseconds,
             isValid: !isFarFuture
@@ -108,9 +108,9 @@ struct OutageFeed {
                     json.member("attributes-type", OutageSimulator.attributesType)
                     json.member("attributes") { $0.member("activity", command.activity) }
                 }
-                if let alert = command.alert {
+                if let alertTitle = command.alertTitle {
                     json.member("alert") { json in
-                        json.member("title", alert)
+                        json.member("title", alertTitle)
                         json.member("body", "Something happened")
                     }
                 }

@@ -135,7 +135,7 @@ final class OutageSimulator {
             status: line["status"] as? Int ?? 0,
             activity: activity,
             timestamp: line["timestamp"] as? Int64 ?? 0,
-            alert: line["alert"] as? String,
+            alertTitle: line["alert"] as? String,
             stateDigest: line["state"] as? String,
             effect: (line["effect"] as? String).map(parseEffect)
         )

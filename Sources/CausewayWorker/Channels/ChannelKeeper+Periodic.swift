@@ -12,7 +12,7 @@ extension ChannelKeeper {
     ///   audiences' hashes again.
     ///
     /// If Redis loses the lease, two workers may do this at the same time.
-    func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
+    func doPeriodicWork(for managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
         // An app that uses no channels costs no lease in Redis and no request to APNs.
         guard isKnownToUseChannels(managedEnvironment) || contentAsIs.showsChannelsInUse else {
@@ -22,9 +22,9 @@ extension ChannelKeeper {
         reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
             try registry.acquireLease(
-                for: .maintenance,
+                for: .periodicWork,
                 managedEnvironment.appEnvironment,
-                milliseconds: Self.maintenanceLeaseMilliseconds
+                milliseconds: Self.periodicWorkLeaseMilliseconds
             )
         }
         guard lease != nil else { return }
@@ -145,9 +145,9 @@ extension ChannelKeeper {
             // An entry or intent may stay unreadable for days. So keep the lease: the next comparison comes when the
             // lease expires. Without the lease, the keeper would request APNs' list every minute.
             guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
-            let hasCreationUnderWay = reconciliation.hasCreationUnderWay
+            let mayHaveCreationUnderWay = reconciliation.mayHaveCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
-                guard isDaily, !hasCreationUnderWay else { return try registry.releaseLease(lease) }
+                guard isDaily, !mayHaveCreationUnderWay else { return try registry.releaseLease(lease) }
                 try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
@@ -161,7 +161,7 @@ extension ChannelKeeper {
     /// Acquires the lease for one kind of comparison: the daily one, or the one because of an intent that still exists.
     /// Returns nil if another worker has the lease.
     private func acquireReconciliationLease(
-        for work: ChannelRegistry.PeriodicWork,
+        for work: ChannelRegistry.LeasedWork,
         _ managedEnvironment: ManagedEnvironment
     ) throws(ChannelFailure) -> SharedHashes.Lease? {
         try convertRedisErrors { () throws(RedisError) in
@@ -234,9 +234,11 @@ extension ChannelKeeper {
         }
         if let failure { throw failure }
         // Record the time only after a complete comparison, so that another one follows soon after an incomplete one.
-        // It is incomplete if it has decided nothing about unknown channels: a creation is under way, or a channel id
-        // cannot be read.
-        guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
+        // It is incomplete if it has decided nothing about unknown channels: a creation may be under way, or a
+        // channel id cannot be read.
+        guard !reconciliation.mayHaveCreationUnderWay, !reconciliation.hasUnreadableChannel else {
+            return reconciliation
+        }
         try convertRedisErrors { () throws(RedisError) in
             try registry.writeReconciliationTime(
                 managedEnvironment.appEnvironment,

@@ -19,7 +19,7 @@ extension ChannelKeeper {
     /// again if another process has changed the registry meanwhile.
     static let writeAttemptsMax = 8
     /// After Kafka has failed to take a record, the keeper writes nothing to the channels topic for this long, because
-    /// each failed write blocks the keeper for up to 15 s. The pause is shorter than ``maintenanceInterval``, so after
+    /// each failed write blocks the keeper for up to 15 s. The pause is shorter than ``periodicWorkInterval``, so after
     /// a failure in one run of the periodic work, the next run tries again.
     private static let topicWritePauseMilliseconds: Int64 = 40_000
 

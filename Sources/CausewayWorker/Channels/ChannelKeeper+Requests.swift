@@ -51,7 +51,7 @@ extension ChannelKeeper {
     ) async {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.repeatRestoration() }
-            group.addTask { await self.repeatMaintenance() }
+            group.addTask { await self.repeatPeriodicWork() }
             for await request in requests {
                 for environmentRequest in divideByEnvironment(request) {
                     // A look-up needs no response of APNs, so it must not wait for a permit: creations may have all
@@ -135,10 +135,10 @@ extension ChannelKeeper {
     }
 
     /// Does the periodic work for all apps and environments, about every minute, until the task is cancelled.
-    private func repeatMaintenance() async {
+    private func repeatPeriodicWork() async {
         while !Task.isCancelled {
-            for managedEnvironment in managedEnvironments { await maintainOrReportError(managedEnvironment) }
-            try? await Task.sleep(for: Self.maintenanceInterval)
+            for managedEnvironment in managedEnvironments { await doPeriodicWorkOrReportError(for: managedEnvironment) }
+            try? await Task.sleep(for: Self.periodicWorkInterval)
         }
     }
 
@@ -167,9 +167,9 @@ extension ChannelKeeper {
 
     /// Does the periodic work for one app in one environment. Reports an error as an event, so that the work for other
     /// apps and environments continues.
-    private func maintainOrReportError(_ managedEnvironment: ManagedEnvironment) async {
+    private func doPeriodicWorkOrReportError(for managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelFailure) {
-            try await maintain(managedEnvironment)
+            try await doPeriodicWork(for: managedEnvironment)
         } catch {
             report(
                 .failed(

@@ -29,13 +29,13 @@ package actor ChannelKeeper {
     /// The pause between two runs of the periodic work. A run also looks for channels that failed creations have left
     /// at APNs, when their intents are old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``): usually
     /// within two minutes after the failure.
-    static let maintenanceInterval = Duration.seconds(60)
+    static let periodicWorkInterval = Duration.seconds(60)
     /// The pause between two checks whether Redis has lost the registry. It is short, because commands that lack their
     /// channel wait until the registry is restored (R32).
     static let registryLossCheckInterval = Duration.seconds(1)
-    /// The length of the lease for the periodic work. It is a little shorter than ``maintenanceInterval``, so that only
-    /// one worker does the work in each interval, and the lease is free in the next interval.
-    static let maintenanceLeaseMilliseconds: Int64 = 55_000
+    /// The length of the lease for the periodic work. It is a little shorter than ``periodicWorkInterval``, so that
+    /// only one worker does the work in each interval, and the lease is free in the next interval.
+    static let periodicWorkLeaseMilliseconds: Int64 = 55_000
     /// The time between two daily comparisons of the registry with APNs' list. A comparison finds what no request tells
     /// the keeper: channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000

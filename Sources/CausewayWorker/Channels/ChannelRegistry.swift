@@ -253,18 +253,19 @@ final class ChannelRegistry {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// The periodic work that a lease is for. The raw value is a part of the lease's key, so it must never change: with
-    /// different keys, workers of two releases could do the same work at the same time.
-    enum PeriodicWork: String {
-        case maintenance = "tend"
+    /// What a worker does under a lease: the periodic work, or one of its steps that are due less often. The raw value
+    /// is a part of the lease's key, so it must never change: with different keys, workers of two releases could do the
+    /// same work at the same time.
+    enum LeasedWork: String {
+        case periodicWork = "tend"
         case dailyReconciliation = "daily"
         case intentReconciliation = "intents"
         case audienceHashRefresh = "hashes"
     }
 
-    /// Acquires the lease for one kind of periodic work; returns nil if another worker has it. If Redis loses the
+    /// Acquires the lease for one kind of work; returns nil if another worker has it. If Redis loses the
     /// lease, a second worker may get it too.
-    func acquireLease(for work: PeriodicWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
+    func acquireLease(for work: LeasedWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError) -> SharedHashes.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), leaseMilliseconds: milliseconds)

@@ -87,7 +87,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, or its intent cannot be read. A channel without an
     /// entry may come from this attempt, so only a later reconciliation decides about such channels.
-    package var hasCreationUnderWay = false
+    package var mayHaveCreationUnderWay = false
     /// Whether an entry exists whose channel id cannot be read. A channel that no other entry names may belong to this
     /// entry, so only a later reconciliation decides about such channels.
     package var hasUnreadableChannel = false
@@ -138,12 +138,12 @@ package struct Reconciliation: Equatable, Sendable {
         missingForeignChannels = content.foreignChannels.subtracting(listedChannelSet).subtracting(ownChannels).sorted()
         ownChannelsRecordedAsForeign = ownChannels.intersection(content.foreignChannels).sorted()
         hasUnreadableChannel = content.unreadableEntries.contains { $0.channel == nil }
-        hasCreationUnderWay = content.intents.contains(where: isUnderWay) || !content.unreadableIntents.isEmpty
+        mayHaveCreationUnderWay = content.intents.contains(where: isUnderWay) || !content.unreadableIntents.isEmpty
         if deletesUnknownChannels, !hasUnreadableChannel {
             channelsToDelete = possiblyForeignChannels
             possiblyForeignChannels = []
         }
-        guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
+        guard !mayHaveCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
             // If there are as many unrecorded channels (no entry, not foreign) as intents, each attempt counts as the

@@ -37,15 +37,15 @@ extension Lane {
     /// Asks the Kafka thread to rewind the partitions of the fan-out topic for which the core for audiences requests
     /// this. The lane then discards the records that were dealt before, because their `rewindRequestCount` is older.
     func requestRewinds() {
-        var hasReported = false
+        var hasPushedRequest = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
             guard let rewindRequest = audiences.rewindRequest(entry.indexInCore, now: now) else { continue }
             guard pushRewindRequest(rewindRequest, entryIndex) else { break }
             audiences.handleRewind(entry.indexInCore, from: rewindRequest.offset, now: now)
-            hasReported = true
+            hasPushedRequest = true
         }
-        if hasReported { kafkaWakeup.signal() }
+        if hasPushedRequest { kafkaWakeup.signal() }
     }
 
     /// Asks the Kafka thread to pause a partition whose ledger is full, and to read it again later from this offset.

@@ -163,6 +163,7 @@ final class LaneMailbox: Sendable {
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds; 0: no pool did since the Kafka thread
     /// last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
+    /// See ``membersLastCompleteAtMilliseconds``, which has the same modes.
     private let atomicMembersLastCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -201,7 +202,8 @@ final class LaneMailbox: Sendable {
     }
 
     /// When `StoreWatch` last found that audiences may continue: Redis has all their members, or the longest wait for
-    /// them is over. Monotonic milliseconds; `.min`: audiences must wait for members.
+    /// them is over. Monotonic milliseconds; `.min`, the initial value: audiences must wait for members. Never `.max`,
+    /// the third mode of ``Audiences/membersLastCompleteAtMilliseconds``, with which the core begins.
     var membersLastCompleteAtMilliseconds: Int64 { atomicMembersLastCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }

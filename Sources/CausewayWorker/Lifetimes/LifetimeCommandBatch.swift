@@ -6,8 +6,9 @@ struct LifetimeCommandBatch {
     /// The claims whose newest update must be replaced before the commands are produced
     /// (`LifetimeCommand.isUpdateDamaged`).
     private(set) var claimsWithDamagedUpdate: [(SharedHashes.Claim, CommandsForRestart)] = []
-    /// Claims, each with the reason why no worker can make a command for it. Their activities must leave the timetable.
-    private(set) var obstacles: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
+    /// Claims for which no worker can make a command, each with the reason. Their activities must leave the timetable.
+    /// The reason is never `unknownFormat`: such an activity stays in the timetable.
+    private(set) var claimsToAbandon: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
 
     /// - Parameter commandsForRestartByName: the key is the activity's name in the timetable.
     init(_ claimedEntries: SharedHashes.ClaimedEntries, commandsForRestartByName: [[UInt8]: CommandsForRestart]) {
@@ -24,7 +25,7 @@ struct LifetimeCommandBatch {
             } catch {
                 // If only the format of the kept records is unknown, the activity stays in the timetable, because a
                 // worker of a newer version can read them.
-                if error != .unknownFormat { obstacles.append((claim, error)) }
+                if error != .unknownFormat { claimsToAbandon.append((claim, error)) }
             }
         }
     }

@@ -147,12 +147,14 @@ actor LifetimeKeeper {
             failedClaimsRetriedBy = max(failedClaimsRetriedBy, now + longestClaim + Self.nextAttemptDuration)
             throw error
         }
-        for (claim, obstacle) in batch.obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
-        return claimedEntries.timetableEntryCount - batch.obstacles.count
+        for (claim, obstacle) in batch.claimsToAbandon { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
+        return claimedEntries.timetableEntryCount - batch.claimsToAbandon.count
     }
 
     /// Produces a command for each claim for which one can be made. First replaces damaged updates in Redis. The caller
-    /// must remove the activities of `LifetimeCommandBatch.obstacles` from the timetable.
+    /// must remove the activities of `LifetimeCommandBatch.claimsToAbandon` from the timetable. An activity whose kept
+    /// records have an unknown format (`LifetimeCommand.Obstacle.unknownFormat`) gets no command either, but stays in
+    /// the timetable: a worker of a newer version can make its command.
     private func produceCommands(
         for claimedEntries: SharedHashes.ClaimedEntries,
         in timetableNumber: Int

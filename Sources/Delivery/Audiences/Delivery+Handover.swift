@@ -67,10 +67,11 @@ extension Delivery {
         precondition(record != nil, "no command waits")
     }
 
-    /// Ends the handover of a command, because the core of audiences is done with it: finishes it with an outcome,
-    /// drops it, or, after a fan-out, settles it without a result of this core.
+    /// Ends the handover of a command, because the core of audiences is done with it.
     ///
     /// - Parameters:
+    ///   - result: says how the command ends. With an outcome, it is finished, usually with a result. After a fan-out,
+    ///     it is settled, and the core of audiences writes its result later. A dropped command is neither.
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
     ///   - admittedAtWallMilliseconds: when Redis last replied to the command's admission, UNIX milliseconds; nil:
     ///     there was no reply.

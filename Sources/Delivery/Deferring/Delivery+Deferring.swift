@@ -21,8 +21,7 @@ import LiveActivity
 extension Delivery {
     /// The time between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// After this time in the lane, a command is overdue if it was deferred before, or if the lane is more than half
-    /// full. (If `deferAfterMilliseconds` is shorter, the command is overdue after that time.)
+    /// The time after which some commands are overdue earlier than others: `isOverdue` says which.
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic, and to refund the draw of a start. The caller has already
@@ -124,10 +123,13 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually,
-    /// a command is overdue after `deferAfterMilliseconds`. The shorter of this time and `earlyDeferAfterMilliseconds`
-    /// applies if the command was deferred before, if more than half of the lane's records or bytes are in use, or if
-    /// the memory for blocks is full. A command is never overdue while its partition is revoked, or if the time of its
-    /// receipt is unknown.
+    /// a command is overdue after `deferAfterMilliseconds`. It is overdue after `earlyDeferAfterMilliseconds`, if that
+    /// is shorter, in each of these cases:
+    /// - The command was deferred before.
+    /// - More than half of the lane's records, or of its bytes for blocks (`usedBlockBytesMax`), are in use.
+    /// - The memory for blocks is full (`isBlockMemoryFull`).
+    ///
+    /// A command is never overdue while its partition is revoked, or if the time of its receipt is unknown.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -199,9 +201,12 @@ extension Delivery {
 
     // MARK: - Activities that must not send yet
 
-    /// Defers overdue commands that must wait longer than `deferredDelayMilliseconds`. Begins at the front of the
-    /// waiting list, and stops at the first command that stays. Behind each deferred command, also removes the commands
-    /// that can no longer be sent (`removeUnsendableCommands`). An overdue command is deferred if any of these is true:
+    /// Defers overdue commands of an activity that must not send yet. Does nothing if the activity's delay is not
+    /// longer than `deferredDelayMilliseconds`, and no command of the activity pauses after a deferral. Begins at the
+    /// front of the waiting list, and stops at the first command that stays. Behind each deferred command, also removes
+    /// the commands that can no longer be sent (`removeUnsendableCommands`).
+    ///
+    /// An overdue command is deferred if any of these is true:
     /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
     /// - The command's own pause is longer than `deferredDelayMilliseconds`.
     /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.

@@ -55,9 +55,10 @@ public struct DeliveryConfiguration: Sendable {
     /// (`retryBaseMilliseconds`) is longer, the push waits for that pause. A random part of up to a half is removed
     /// (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long, at most, a command with an alert waits for a carrier: a newer state that Redis already knows and that
-    /// this lane has not read yet. It may have been deferred by another worker, so ``lengthenCarrierWait()`` makes this
-    /// time longer than the delay of deferred commands.
+    /// How long, at most, a command with an alert waits for a carrier (`Delivery+Riders`): Redis has a newer state,
+    /// which this lane has not read yet. Another worker may have deferred the newer state. Then the lane cannot read it
+    /// before ``ReloadableSettings/deferredDelayMilliseconds`` are over, so ``lengthenCarrierWait()`` makes this time
+    /// longer than that delay.
     public var carrierWaitMillisecondsMax: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind

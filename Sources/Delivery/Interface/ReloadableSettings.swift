@@ -26,9 +26,8 @@ public struct ReloadableSettings: Sendable {
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).
     public var retryMillisecondsMax: Int64 = 300_000
     /// After this time in the lane, a command is deferred unless the lane expects to send it within
-    /// `deferredDelayMilliseconds`. The time is at most one second (`Delivery.earlyDeferAfterMilliseconds`) if the
-    /// command was deferred before, or if the lane is more than half full. With the default, a short outage of APNs
-    /// defers no command.
+    /// `deferredDelayMilliseconds`. Some commands are deferred earlier: `Delivery.isOverdue` says which. With the
+    /// default, a short outage of APNs defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// After this time a deferred command comes back from the deferred topic; earlier if a blocked pool of the lane
     /// sends again. The defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that

@@ -106,7 +106,7 @@ extension Delivery {
             // Write the rider's alert into the carrier's body before the rider is dropped: the carrier keeps the alert.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBodyWithRiderAlert(of: carrier)
-            records.removeKnownRider(of: carrier)
+            records.unlinkRider(of: carrier)
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].commandAwaitingCarrier.removeRecord(), now: now)
         case .current:

@@ -8,13 +8,15 @@ package struct PolicyTable: Sendable {
         package var startBudget: Policy.Bucket
         /// A start whose device's budget was empty asks Redis for the budget again after this time at the latest.
         package var startBudgetRecheckMillisecondsMax: Int64
-        // The greatest ages of a start and of an alert (`expiration.startSeconds` and `alertSeconds` of the policy).
+        /// The greatest age of a start: `expiration.startSeconds` of the policy.
         package var startAgeSecondsMax: Int64
+        /// The greatest age of an alert: `expiration.alertSeconds` of the policy.
         package var alertAgeSecondsMax: Int64
-        // For how long APNs stores an update and an end if the command does not say it (`setSentExpiration`):
-        // `expiration` of the policy.
-        package var updateSeconds: Int64
-        package var endSeconds: Int64
+        /// For how long APNs stores an update if the command does not say it (`setSentExpiration`):
+        /// `expiration.updateSeconds` of the policy.
+        package var updateExpirationSeconds: Int64
+        /// For how long APNs stores an end if the command does not say it: `expiration.endSeconds` of the policy.
+        package var endExpirationSeconds: Int64
     }
 
     private let policyNames: [[UInt8]]
@@ -42,8 +44,8 @@ package struct PolicyTable: Sendable {
                     startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
                     startAgeSecondsMax: $0.expiration.startSeconds,
                     alertAgeSecondsMax: $0.expiration.alertSeconds,
-                    updateSeconds: $0.expiration.updateSeconds,
-                    endSeconds: $0.expiration.endSeconds
+                    updateExpirationSeconds: $0.expiration.updateSeconds,
+                    endExpirationSeconds: $0.expiration.endSeconds
                 )
             }
         lifetimeMillisecondsByPolicy = policies.map { $0.lifetimeSeconds * 1_000 }
@@ -79,8 +81,8 @@ package struct PolicyTable: Sendable {
     /// Returns the index of the policy with this name; nil if there is none.
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<policyNames.count {
-            let matches = policyNames[position].withUnsafeBytes { $0.hasSameBytes(as: name) }
-            if matches { return UInt8(position) }
+            let isSameName = policyNames[position].withUnsafeBytes { $0.hasSameBytes(as: name) }
+            if isSameName { return UInt8(position) }
         }
         return nil
     }

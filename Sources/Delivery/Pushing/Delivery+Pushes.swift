@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Chooses the pushes to send and handles APNs' responses.
+/// Chooses the push that a pool sends next, and decides by APNs' response whether its command is finished, held or
+/// tried again.
 extension Delivery {
     /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)

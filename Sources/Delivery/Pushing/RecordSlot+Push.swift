@@ -29,8 +29,8 @@ extension RecordSlot {
             case .start: preconditionFailure("a start has an expiration")
             case .update where staleDateSeconds > nowSeconds:
                 min(staleDateSeconds, nowSeconds + AgeRules.updateAgeSecondsMax)
-            case .update: nowSeconds + policy.updateSeconds
-            case .end: nowSeconds + policy.endSeconds
+            case .update: nowSeconds + policy.updateExpirationSeconds
+            case .end: nowSeconds + policy.endExpirationSeconds
             }
     }
 

@@ -130,7 +130,7 @@ extension Delivery {
     /// Passes a command on, usually into its activity's waiting list. The slot already has the command's app and
     /// policy. Four kinds of commands do not go into a waiting list here:
     /// - A reread start (`isReread`) is settled.
-    /// - A lifetime command joins the list after Redis has replied about the life. A restart that was held joins it now.
+    /// - A lifetime command joins the list after Redis has replied about the life. A restart that was held joins now.
     /// - A command that no phone could decode is rejected, unless the configuration of its app asks only for warnings.
     /// - A command to an audience or channel is handed over to the core of audiences.
     @inline(__always)
@@ -223,8 +223,8 @@ extension Delivery {
         // Compare the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: value)
         for appIndex in 0..<configuration.apps.count {
-            let matches = configuration.apps[appIndex].bundleId.withUnsafeBytes { $0.hasSameBytes(as: name) }
-            if matches { return UInt16(appIndex) }
+            let isSameIdentifier = configuration.apps[appIndex].bundleId.withUnsafeBytes { $0.hasSameBytes(as: name) }
+            if isSameIdentifier { return UInt16(appIndex) }
         }
         return nil
     }

@@ -62,7 +62,8 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that `Records` made for a command, and the number of the `aps` dictionary in this body.
+/// The last body that `Records` made for a command. The next command with the same `aps` dictionary shares this body:
+/// `ApsCache` gives equal dictionaries the same number.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var bodyLayout = PushBody.Layout.none

@@ -28,8 +28,9 @@ package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
         outgoingRecords.append(outgoingRecord)
     }
 
-    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise, while the
-    /// producer has no room, `dueMilliseconds` would stay in the past and wake the lane in every iteration.
+    /// Forgets the pause after a failure when it is over. The core calls this whenever time passes, because otherwise
+    /// only `removeFirst` forgets the pause, and is not called while the producer has no room. `dueMilliseconds` would
+    /// then stay in the past and wake the lane in every iteration.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }

@@ -33,8 +33,8 @@ extension Delivery {
     /// 3. Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If its rider's alert has
     ///    moved, the rider becomes the rider of `replacement`. If not, the rider is finished too.
     ///
-    /// - Returns: whether the slot of `replaced` is still in use. A caller that uses `replaced` afterwards must check
-    ///   this.
+    /// - Returns: whether the slot of `replaced` is still in use. It is freed in step 3 if `replacement` counts
+    ///   `replaced`, so a caller that uses `replaced` afterwards must check this.
     @discardableResult
     mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotStatus {
         let alertSource = records.alertSource(of: replaced)
@@ -66,7 +66,7 @@ extension Delivery {
     /// `replaced` itself, or the rider of `replaced`. If `carrier` already has a rider, that rider is finished.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
-        records.removeKnownRider(of: replaced)
+        records.unlinkRider(of: replaced)
         // If `carrier` has a rider already, that rider's alert is older. So finish that rider. `carrier` itself counts
         // it, because no other command replaces `carrier` here.
         finishRider(of: carrier, countedBy: carrier)
@@ -116,8 +116,10 @@ extension Delivery {
         return alertVersion < currentAlertVersion
     }
 
-    /// Moves the alert of the first carrier behind `endCommand` in the waiting list to `endCommand`, if the carrier's
-    /// rider is older than `endCommand`: the alert then belongs to the life that `endCommand` ends.
+    /// Moves an alert to an end from the newer command that has carried it until now: the first carrier behind
+    /// `endCommand` in the waiting list. Does so only if the command that brought the alert, the rider, is older than
+    /// the end: the alert then belongs to the life that the end closes. Does nothing if the end may not carry the
+    /// alert.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
@@ -126,7 +128,7 @@ extension Delivery {
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
-        records.removeKnownRider(of: carrier)
+        records.unlinkRider(of: carrier)
         supersede(rider, by: endCommand, now: now)
     }
 
@@ -209,9 +211,9 @@ extension Delivery {
         }
     }
 
-    /// Removes the carried alert from the current command, and finishes the rider that brought it. Called when APNs has
-    /// accepted this alert or a newer one: from another worker, or from this lane with another command or before a
-    /// rereading.
+    /// Removes the carried alert from the current command, and finishes the rider that brought it. Called when Redis
+    /// says that APNs has accepted this alert or a newer one. Either another worker sent it, or this lane: with another
+    /// command, or before it read the records again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRiderWithOwnResult(of: record)
         records.removeAlert(fromBodyOf: record)

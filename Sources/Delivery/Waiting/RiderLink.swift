@@ -32,7 +32,7 @@ extension Records {
     }
 
     /// Unlinks the rider of `carrier` as `removeRider` does; the caller already knows the rider.
-    @inline(__always) mutating func removeKnownRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
+    @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
     /// Returns the record that brings the alert of `record`: the rider of `record` or, if there is none, `record`
     /// itself, which may have no alert.

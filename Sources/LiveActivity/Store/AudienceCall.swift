@@ -262,8 +262,9 @@ public struct MemberEntry<Bytes> {
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
-    /// When the member's token was registered, UNIX milliseconds. For a member that leaves, this is the time of the
-    /// departure: a member that registered later stays.
+    /// When the member's token was registered or, if the member leaves, when it left: UNIX milliseconds. The later
+    /// change counts, in whatever order the two are written. So a departure does not remove a member that has
+    /// registered after it.
     public var changedAtMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes

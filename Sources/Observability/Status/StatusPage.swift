@@ -170,6 +170,7 @@ enum StatusJSON {
 
     private static func string(_ text: String) -> String { JSONLiteral.string(text) }
 
+    /// Returns a JSON object. Each member is a name and a value that is JSON already.
     private static func object(_ members: [(String, String)]) -> String {
         "{" + members.map { "\(string($0.0)):\($0.1)" }.joined(separator: ",") + "}"
     }

@@ -305,7 +305,7 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // Set when the connection closes, because this server may never get hash slots. A look-up also does this,
+            // Note when to close the connection, because this server may never get hash slots. A look-up does this too,
             // but ASK starts no look-up.
             setCloseTimesOfNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }

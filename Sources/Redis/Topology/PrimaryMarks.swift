@@ -88,8 +88,8 @@ public final class PrimaryMarks {
             case .success(let reply)? =
                 connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
         else { return nil }
-        // If the user may not call INFO, there is no run id, and the worker notices a restart of the primary only by
-        // missing marks.
+        // If Redis' user may not call INFO, the reply is an error, and `server` has no run id. The worker then notices
+        // a restart of the primary only if marks are missing afterwards.
         let server = ServerInformation(reply: reply)
         var markTexts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {

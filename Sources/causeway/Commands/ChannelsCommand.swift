@@ -218,7 +218,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
                 \(reconciliation.possiblyForeignChannels.count)
                 """
             )
-            if reconciliation.hasCreationUnderWay {
+            if reconciliation.mayHaveCreationUnderWay {
                 StandardStreams.printError(
                     "workers are creating channels, so unknown channels were not deleted. Run this command again later"
                 )

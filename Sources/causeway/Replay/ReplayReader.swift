@@ -257,8 +257,8 @@ struct ReplayReader {
             guard let unreadOffset = stoppedAtOffset, !isStopped, interruption.pendingSignal == nil else {
                 return stoppedAtOffset
             }
-            // No record has come for some time. If records came since the last wait for a leader, the next wait may
-            // last the whole time again.
+            // No record has come for `silenceMillisecondsMax`. If records came since the last wait for a leader, the
+            // next wait may last `lostLeaderWaitMillisecondsMax` again. Otherwise it ends when the last one had to end.
             if unreadOffset > nextOffset { leaderDeadlineMilliseconds = nil }
             nextOffset = unreadOffset
             let deadlineMilliseconds =

@@ -24,8 +24,8 @@ struct FanoutTests {
         resultRecordCount: 514,
         outcomes: ["superseded", "delivered"],
         resultsAddUp: true,
-        outdatedPhoneCount: 0,
-        reversedPhoneCount: 0,
+        staleScreenPhoneCount: 0,
+        outdatedPushPhoneCount: 0,
         repeatedAlertPhoneCount: 0,
         unalertedPhoneCount: 0
     )
@@ -33,7 +33,7 @@ struct FanoutTests {
     @Test func `One fault is enough for a bad result`() {
         #expect(Self.goodFigures.hasSucceeded)
         for change in [
-            { $0.outdatedPhoneCount = 1 }, { $0.reversedPhoneCount = 1 }, { $0.repeatedAlertPhoneCount = 1 },
+            { $0.staleScreenPhoneCount = 1 }, { $0.outdatedPushPhoneCount = 1 }, { $0.repeatedAlertPhoneCount = 1 },
             { $0.unalertedPhoneCount = 1 },
             { $0.resultsAddUp = false }, { $0.resultRecordCount = 515 },
         ] as [(inout FanoutFigures) -> Void] {

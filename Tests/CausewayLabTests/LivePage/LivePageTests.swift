@@ -125,7 +125,7 @@ struct LivePageTests {
             screens: nil,
             hasAllPhones: true,
             service: Array(#"{"accepted":7}"#.utf8),
-            figures: LivePageFigures(phase: .playing, commands: 12).json,
+            figures: LivePageFigures(phase: .playing, knownCommandCount: 12).json,
             allowedActions: [.respondWith503],
             disturbances: disturbances,
             nowMilliseconds: 5_000

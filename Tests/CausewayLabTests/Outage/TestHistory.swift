@@ -28,7 +28,7 @@ struct TestHistory {
                     timestamp: (Self.beginMilliseconds + milliseconds) / 1_000 - ageSeconds,
                     sequence: number
                 ),
-                alert: hasAlert ? "Alert \(number)" : nil,
+                alertTitle: hasAlert ? "Alert \(number)" : nil,
                 stateDigest: "\(activity)-\(number)",
                 producedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 expiresAtMilliseconds: expiresAtMilliseconds.map { Self.beginMilliseconds + $0 },
@@ -50,7 +50,7 @@ struct TestHistory {
                 arrivedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 status: status,
                 activity: activity,
-                alert: alert.map { "Alert \($0)" },
+                alertTitle: alert.map { "Alert \($0)" },
                 stateDigest: "\(activity)-\(number)",
                 effect: effect
             )

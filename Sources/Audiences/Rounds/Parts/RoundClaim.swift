@@ -21,8 +21,10 @@ struct RoundClaim: BitwiseCopyable {
     /// Whether the round, or one of its pages, has waited ``Audiences/memberWaitMillisecondsMax`` for members. The
     /// round's pages then wait no more.
     var hasReachedMemberWaitLimit = false
-    /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
-    /// no meaning before this phase begins.
+    /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). Two durations
+    /// count from this time: the wait for lost members, at most ``Audiences/memberWaitMillisecondsMax`` (ten minutes),
+    /// and for how long the next claim is held (`heldSinceMilliseconds`). The value has no meaning before this phase
+    /// begins.
     var nextClaimAtMilliseconds: Int64 = 0
     /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before this claim.
     /// Nil for the round's first claim. After a wait for members, the store may have granted the claim later. Then
@@ -34,7 +36,9 @@ struct RoundClaim: BitwiseCopyable {
 
     init(number: UInt64) { self.number = number }
 
-    /// Called when the round claims its range again, after the loss of an earlier claim or after a wait for members.
+    /// Replaces the claim by a new one, because the round claims its range again: it has lost the earlier claim, or has
+    /// waited for members. The first claim comes from `init`. The new claim counts as held since the end of the pause
+    /// before it, and no members count as lost.
     mutating func beginNewClaim(number: UInt64) {
         self.number = number
         heldSinceMilliseconds = nextClaimAtMilliseconds

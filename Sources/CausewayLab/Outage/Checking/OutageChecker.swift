@@ -139,7 +139,7 @@ struct OutageChecker {
         }
         var firstAtMillisecondsByAlert: [String: Int64] = [:]
         for push in observations.appliedPushes where push.effect != .started {
-            guard let alert = push.alert else { continue }
+            guard let alert = push.alertTitle else { continue }
             guard let firstAtMilliseconds = firstAtMillisecondsByAlert[alert] else {
                 firstAtMillisecondsByAlert[alert] = push.arrivedAtMilliseconds
                 continue
@@ -199,7 +199,7 @@ struct OutageChecker {
         let newestRungAlertVersion = observations.appliedPushes
             .compactMap { observations.alertCommand(of: $0)?.version }
             .max()
-        for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
+        for command in observations.commandsUntilFirstEnd where command.alertTitle != nil && command.event != .start {
             guard isRequired(command),
                 !isOlder(command, thanSeconds: ageLimits.alertAgeSecondsMax, at: screensReadAtMilliseconds)
             else {
@@ -307,7 +307,7 @@ private struct ActivityObservations {
             + pushesSinceLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
         self.screen = screen
         commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })
-        let alertCommands = self.commands.compactMap { command in command.alert.map { ($0, command) } }
+        let alertCommands = self.commands.compactMap { command in command.alertTitle.map { ($0, command) } }
         commandByAlert = Dictionary(alertCommands, uniquingKeysWith: { first, _ in first })
     }
 
@@ -324,6 +324,6 @@ private struct ActivityObservations {
 
     /// Returns the command whose alert the push carries; nil if the push has no alert of a valid command.
     func alertCommand(of push: OutageHistory.Push) -> OutageHistory.Command? {
-        push.alert.flatMap { commandByAlert[$0] }
+        push.alertTitle.flatMap { commandByAlert[$0] }
     }
 }

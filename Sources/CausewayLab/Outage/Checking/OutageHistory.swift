@@ -11,7 +11,7 @@ struct OutageHistory: Equatable {
         /// command.
         var version: Version
         /// The alert's title, which is unique among the commands of the activity.
-        var alert: String?
+        var alertTitle: String?
         /// The digest of the command's content state, as in the simulator's push log.
         var stateDigest: String
         var producedAtMilliseconds: Int64
@@ -35,7 +35,8 @@ struct OutageHistory: Equatable {
         var activity: String
         /// The `aps.timestamp` in the body of the push.
         var timestamp: Int64 = 0
-        var alert: String?
+        /// The title of the alert in the push, which is that of the command that brought the alert.
+        var alertTitle: String?
         var stateDigest: String?
         /// The effect on the phone; nil: the push reached no phone.
         var effect: Effect?
