@@ -92,7 +92,7 @@ def play(name, kind, options, directory):
             # The invariants are checked only for the load. So the pushes of fan-outs and starts, which are no part of the load,
             # are first removed from the log.
             context.fanouts_and_starts.check(other_report)
-        report = check_run(deployment, context.load, allowance(scenario, kind, context.load.sent_count))
+        report = check_run(deployment, context.load, allowance(scenario, kind, context.load))
         check_secrets(deployment, context.load, report)
         if context.fanouts_and_starts is not None:
             report.figures.update(other_report.figures)
@@ -119,13 +119,13 @@ def finish(context):
     wait_until(lambda: time.monotonic() - context.results.last_result_seconds > QUIET_SECONDS, 30, "no more results")
 
 
-def allowance(scenario, kind, commands):
+def allowance(scenario, kind, load):
     """Returns how many repetitions the checks allow, and how long a state may wait. An eager group revokes all partitions
     from all members in each rebalance, so more records are read again."""
-    again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
+    again = load.sent_count * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
-        "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),
-        "alerts_again": int(scenario.alerts_again * again),
+        "repeats": int(scenario.repeats * load.sent_count), "results_again": int(scenario.results_again * again),
+        "alerts_again": int(scenario.alerts_again * again), "lost_responses": scenario.apns_cuts * len(load.activities),
         "wait_spacings": scenario.wait_seconds * 1_000 / SPACING_MILLISECONDS,
     }
 

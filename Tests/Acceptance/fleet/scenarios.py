@@ -237,6 +237,8 @@ class Scenario:
     """The share of the commands whose alerts may ring a second time."""
     wait_seconds: int
     """The maximum time in seconds that a state may wait for its push."""
+    apns_cuts: int = 0
+    """How often all connections to APNs are cut. Each cut may lose one response for each activity."""
     is_empty: bool = False
     """Whether workers can reach broker, Redis and APNs only some time after they have started."""
     needs_former: bool = False
@@ -249,7 +251,7 @@ SCENARIOS = {
     "upgrade": Scenario(upgrade_and_roll_back, 0, 0, 0, wait_seconds=15, needs_former=True),
     "joining": Scenario(add_and_remove_worker, 0, 0, 0, wait_seconds=15),
     # A killed worker has not committed its last settled offsets, so the next owner of the partitions reads these records again.
-    "failures": Scenario(kill_and_freeze_workers, 0.01, 0.05, 0.005, wait_seconds=30),
+    "failures": Scenario(kill_and_freeze_workers, 0.01, 0.05, 0.005, wait_seconds=30, apns_cuts=1),
     "replaced": Scenario(replace_killed_worker, 0.01, 0.05, 0.005, wait_seconds=30),
     "ending": Scenario(stop_all_workers, 0, 0, 0, wait_seconds=30),
     "order": Scenario(start_workers_first, 0, 0, 0, wait_seconds=30, is_empty=True),

@@ -42,6 +42,7 @@ def parse_arguments(arguments):
     parser.add_argument("--wait-spacings", type=float, help="how many spacings a state may wait for a push (3)")
     parser.add_argument("--repeats", type=int, help="pushes that may have been sent twice (0)")
     parser.add_argument("--results-again", type=int, help="results that may have been written twice (0)")
+    parser.add_argument("--lost-responses", type=int, help="responses of APNs that may have been lost (0)")
     parser.add_argument(
         "--superseded-results", choices=("each", "counted"),
         help="kafka.supersededResults of the run: counted if newer results may count superseded commands (each)",

@@ -105,6 +105,8 @@ class Evidence:
         self.result_count = 0
         commands_by_apns_id = {}
         self.accepted_results = []
+        self.unanswered_identifiers = set()
+        """The apns-ids of pushes for which a result says that APNs' response was lost."""
         for number, value in read_objects(results):
             self.result_count += 1
             command = self.commands.get(value.get("command"))
@@ -116,6 +118,8 @@ class Evidence:
             if value.get("outcome") == "accepted":
                 self.accepted_results.append((command, value))
                 commands_by_apns_id.setdefault(value.get("apnsId"), command)
+            elif value.get("reason") == "noResponse":
+                self.unanswered_identifiers.add(value.get("apnsId"))
         self.pushes = []
         for number, value in read_objects(pushes):
             try:

@@ -61,7 +61,7 @@ def check_superseded_counts(invariant, evidence, options):
 
 def check_accepted(evidence, options):
     """Each accepted result belongs to exactly one push with status 200 in the log. Each such push has an accepted result,
-    with as many exceptions as pushes may be repeated."""
+    with as many exceptions as pushes may be repeated. If a response was lost, the result may have another outcome."""
     invariant = InvariantResult("each accepted result is one push, and each accepted push has a result")
     pushes_by_identifier = accepted_pushes_by_identifier(evidence)
     known_identifiers = set()
@@ -73,7 +73,8 @@ def check_accepted(evidence, options):
             invariant.add_violation(f"{command.identifier}: apns-id {identifier} occurs {push_count} times in the log")
     accepted_pushes = [push for pushes in pushes_by_identifier.values() for push in pushes]
     unmatched_pushes = [push for push in accepted_pushes if push.identifier not in known_identifiers]
-    if len(unmatched_pushes) > options.repeats:
+    unanswered_count = sum(push.identifier in evidence.unanswered_identifiers for push in unmatched_pushes)
+    if len(unmatched_pushes) - min(unanswered_count, options.lost_responses) > options.repeats:
         for push in unmatched_pushes:
             invariant.add_violation(f"push of line {push.line} ({push.activity}) has no result")
     repeat_count = count_repeated_pushes(evidence)
@@ -81,7 +82,7 @@ def check_accepted(evidence, options):
         invariant.add_violation(f"{repeat_count} pushes were repeated, {options.repeats} are allowed for")
     invariant.measurement = (
         f"{len(evidence.accepted_results)} accepted results, {len(accepted_pushes)} pushes with status 200; "
-        f"{len(unmatched_pushes)} without a result, {repeat_count} repeated"
+        f"{len(unmatched_pushes)} without such a result, {unanswered_count} of them without a response; {repeat_count} repeated"
     )
     return invariant
 

@@ -12,6 +12,8 @@ class InvariantOptions:
     # How many pushes may have been sent twice, results written twice, and alerts rung twice.
     repeats: int = 0
     results_again: int = 0
+    # How many responses of APNs may have been lost, because connections were cut. The results then say `noResponse`.
+    lost_responses: int = 0
     alerts_again: int = 0
     # How many pushes may ring nothing although an alert is due, because their state was read again. The alert stays due.
     silent_pushes: int = 0

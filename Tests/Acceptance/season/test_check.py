@@ -175,6 +175,19 @@ class ChangedSeason(ChangedRunTestCase):
         result["outcome"] = "superseded"
         self.assert_violated("each accepted result is one push")
 
+    def test_a_push_may_have_lost_its_response(self):
+        push = self.pushes_of()[5]
+        result = next(r for r in self.recorded_run.results if r.get("apnsId") == push["apnsId"])
+        result.update(outcome="superseded", reason="noResponse")
+        self.assert_violated("each accepted result is one push")
+        self.assert_all_hold("--lost-responses", "1")
+
+    def test_a_push_without_a_result_is_no_lost_response(self):
+        push = self.pushes_of()[5]
+        result = next(r for r in self.recorded_run.results if r.get("apnsId") == push["apnsId"])
+        result["outcome"] = "superseded"
+        self.assert_violated("each accepted result is one push", "--lost-responses", "1")
+
     def test_a_repeated_push_is_found(self):
         push = dict(next(p for p in self.pushes_of() if p["priority"] == 5))
         push["time"] += 300
