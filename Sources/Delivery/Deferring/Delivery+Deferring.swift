@@ -8,12 +8,13 @@ import LiveActivity
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
 /// A command is deferred if it is overdue (`isOverdue`), and will probably not be sent within
-/// `deferredDelayMilliseconds`, for one of five reasons:
+/// `deferredDelayMilliseconds`, for one of six reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
 /// - A command before it was deferred (`deferOverdueCommands`, `deferOverdueSuccessors`).
 /// - It is the end of a lifetime, and a deferred command of its activity has not come back.
+/// - It is a lifetime command, and the lane has not read all that previous owners deferred (`DeferredBacklog`).
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`
@@ -30,7 +31,7 @@ extension Delivery {
     ///
     /// If a registration released the command, the deferred record names the registration as its source. The
     /// registration's offset is settled when Kafka has the deferred record.
-    private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
+    mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBodyWithRiderAlert(of: record)
         writeDefaultIdentifierIfMissing(of: record)
         // An admission may have raised the timestamp in the body. The deferred record needs the timestamp of the

@@ -38,14 +38,15 @@ extension Delivery {
     }
 
     /// Handles the reply to `checkLifetime`: adds the lifetime command to its activity's waiting list, finishes it,
-    /// drops it, or makes the call again, at once or after a pause.
+    /// drops it, defers it, or makes the call again, at once or after a pause.
     ///
     /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended, or
     ///   refused the call.
     mutating func continueAfterLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
         if isPermitted, !isPartitionRevoked(record) {
             if mayHaveUnreadDeferredCommands(before: record, now: now) {
-                return repeatLifetimeCheckAfterPause(record, now: now)
+                return isOverdue(record, now: now)
+                    ? deferLifetimeCommand(record, now: now) : repeatLifetimeCheckAfterPause(record, now: now)
             }
             if records[record].isUnsentRestart, mayBeRefusedNow(record) { return queueLifetimeCheck(of: record) }
         }
@@ -68,6 +69,15 @@ extension Delivery {
         // If this command was the activity's only one, the activity is idle, and `beginNextCommand` frees it.
         // Exception: if the command came from the deferred topic with a pause (`restore`), the activity waits until the
         // end of this pause.
+        if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
+    }
+
+    /// Defers a lifetime command that has waited for long until the lane has read what previous owners deferred. If the
+    /// command stayed in the lane, its partition's ledger could become full, and its offset would be unsettled.
+    private mutating func deferLifetimeCommand(_ record: RecordIndex, now: Moment) {
+        let activity = findOrAddActivity(of: record)
+        records[record].activity = activity
+        deferCommand(record, .pace, now: now)
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 

@@ -42,7 +42,8 @@ enum RecordStage: UInt8 {
     /// The record waits for Redis. Two kinds of records have this stage:
     /// - A registration whose calls have no replies yet, or whose audiences are not notified. Next: `settled`; or
     ///   `received` if the token released a held command.
-    /// - A lifetime command until Redis has replied about the life. Next: `received`.
+    /// - A lifetime command until Redis has replied about the life. Next: `received`; or `deferring` if it must wait
+    ///   for long (`deferLifetimeCommand`).
     case awaitingRedis
     /// The record is a tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
@@ -100,7 +101,7 @@ enum RecordStage: UInt8 {
         case .current: waiting | riding | Self.awaitingCarrier.mask | finished | deferring | dropped
         case .riding: riding | waiting | finished | dropped
         case .awaitingCarrier: riding | finished | dropped
-        case .awaitingRedis: received | settled | dropped
+        case .awaitingRedis: received | deferring | settled | dropped
         case .unregistering: settled
         case .finished: Self.settlingHeldStart.mask | awaitingRedis | settled
         case .settlingHeldStart: awaitingRedis | settled
