@@ -18,7 +18,7 @@ EXAMPLE_PACKAGES := python3-venv golang-go golang-github-confluentinc-confluent-
     libjackson2-databind-java nodejs
 # The scripts in `.ci` that `lint` runs, each after its self-test.
 LINT_CHECKS := lengths words file-names test-names design-names comment-names metric-uses log-kind-uses key-uses \
-    outcome-places decision-places moments
+    outcome-uses decision-places moments
 FORMATTED := Package.swift Sources Tests Examples $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
 # Extra arguments of `page-test`: make page-test PAGE='--screenshots .build'.

@@ -180,7 +180,7 @@ final class CoreRun {
                 result.reason = view.reason.isEmpty ? nil : view.reason
                 result.isLifetimeCommand = view.isLifetimeCommand
                 if view.attemptCount > 0 {
-                    result.apnsIdentifier = view.apnsIdentifier
+                    result.apnsId = view.apnsId
                     result.sentTimestamp = view.sentTimestamp
                 }
                 result.priority = view.priority

@@ -137,7 +137,8 @@ struct CircuitBreaker {
     private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
     private var failureCount = 0
-    // The counts since the last reset, over at most `pushesPerSuspectWindow` pushes.
+    // Ended pushes, and how many of them got a suspect response. Both counts begin again with 0 after
+    // `pushesPerSuspectWindow` pushes, and when the breaker closes.
     private var suspectWindowPushCount = 0
     private var suspectResponseCount = 0
     /// How many `providerRefused` samples have come. The count begins again with 0 when a response shows that APNs

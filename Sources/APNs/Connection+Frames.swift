@@ -91,7 +91,7 @@ extension Connection {
         }
         slot.pointee.status = head.status
         if head.hasIdentifier, head.identifier != slot.pointee.identifier {
-            pool.statistics.apnsIdentifierMismatchCount += 1
+            pool.statistics.apnsIdMismatchCount += 1
         }
         // Do not check the length of a 204 or 304 response: it has no content, whatever its `content-length` says (RFC
         // 9113, section 8.1.1).

@@ -84,6 +84,8 @@ final class Connection {
 
     /// How many streams may be open at once; 0 in all phases but `unauthenticated` and `open`.
     private(set) var streamsMax = 0
+    var streamAbsence = StreamAbsence()
+    var isCountedAsUsable = false  // by the `ConnectionBudget`
     var requestCount: Int64 = 0
 
     /// The provider token that requests carry; nil until the server's first SETTINGS frame has arrived.
@@ -205,6 +207,7 @@ final class Connection {
         case .open: streamsMax = min(peerStreamsMax, configuration.inFlightPushesPerConnectionMax)
         case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }
+        if acceptsPushes { streamAbsence.noteLimit(streamsMax: streamsMax, nowMilliseconds: loop.nowMilliseconds) }
     }
 
     // MARK: - Ending the connection

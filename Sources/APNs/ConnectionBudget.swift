@@ -143,8 +143,8 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Notes that a connection to the address failed: it did not become usable, or served no requests. Forgets the
-    /// oldest failure if there is no room for another one.
+    /// Notes that a connection to the address failed: it did not become usable, served no requests, or allowed none.
+    /// Forgets the oldest failure if there is no room for another one.
     func noteFailure(of address: SocketAddress, nowMilliseconds: Int64) {
         state.withLock { state in
             state.forgetOldFailures(nowMilliseconds: nowMilliseconds)

@@ -118,7 +118,7 @@ struct ConnectionOpeningSchedule {
     /// Sets the back-off to its value after one failure. Call this method when a connection is retired as unresponsive:
     /// the pools of a process often notice at the same moment that APNs does not respond, so the next connection needs
     /// a random delay (R21). The delay need not grow, because each unresponsive connection lasts at least one timeout
-    /// of a push.
+    /// of a push, or ``StreamAbsence/millisecondsMax``.
     mutating func setBackoffToOneFailure() {
         backoff.noteSuccess()
         backoff.noteFailure()

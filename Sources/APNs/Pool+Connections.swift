@@ -25,14 +25,14 @@ extension Pool {
     /// still wait for responses, so their replacements open at once. But all together are at most twice
     /// `connectionsMax` (R4).
     private var wantsAnotherConnection: Bool {
-        let extraConnectionCount = trialToken != nil || needsConnectionForKeyReplacement ? 1 : 0
+        let extraConnectionCount = trialToken != nil || mayHaveExtraConnectionForKey ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
             && connections.count < 2 * configuration.connectionsMax
     }
 
     /// Whether the pool may have one connection more than `sizing.wantedConnectionCount`, because it tries a key on a
     /// connection, or still has a connection with the old key.
-    private var needsConnectionForKeyReplacement: Bool {
+    private var mayHaveExtraConnectionForKey: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
@@ -47,7 +47,7 @@ extension Pool {
     /// 2. If more than the wanted number of connections are `open`, retire the `open` connection with the fewest pushes
     ///    in flight.
     func retireSurplusConnection() {
-        let wantedCount = sizing.wantedConnectionCount + (needsConnectionForKeyReplacement ? 1 : 0)
+        let wantedCount = sizing.wantedConnectionCount + (mayHaveExtraConnectionForKey ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
         guard acceptingConnections.count > wantedCount else { return }
         if let unusedConnection = acceptingConnections.first(where: {
@@ -143,7 +143,9 @@ extension Pool {
     /// Allows the pool to open its next connection, because the last one is set up: the server's SETTINGS have arrived.
     func connectionBecameReady(_ connection: Connection) {
         openingSchedule.isAttemptUnderWay = false
-        if let address = connection.peer {
+        // A server that allows no stream is not usable. If it counted as usable, other pools would choose it too.
+        if connection.streamsMax > 0, let address = connection.peer {
+            connection.isCountedAsUsable = true
             configuration.connectionBudget.noteUsable(address, nowMilliseconds: loop.nowMilliseconds)
         }
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
@@ -178,8 +180,7 @@ extension Pool {
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer {
-            let wasUsable = phase.rawValue >= Connection.Phase.unauthenticated.rawValue
-            configuration.connectionBudget.release(address, wasUsable: wasUsable)
+            configuration.connectionBudget.release(address, wasUsable: connection.isCountedAsUsable)
         }
         if !connection.hasReceivedSettings, cause != .retired, cause != .poolClosed {
             openingSchedule.noteFailedAttempt()

@@ -24,7 +24,8 @@ extension Pool {
         if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
         beginKeyTrialIfPossible()
         let generation = tokenSource.keyGeneration
-        // Otherwise the next pushes would test the old key's tokens, which the pool no longer needs.
+        // The first push of an `unauthenticated` connection tests its token. The pool no longer needs the old key's
+        // tokens, so no push should test them.
         for connection in connections
         where connection.phase == .unauthenticated && connection.usesKey(otherThan: generation) {
             connection.retire(.providerToken)

@@ -29,7 +29,7 @@ public struct PoolStatistics: Sendable {
     /// Retries among the pushes that the pool took.
     public var retryCount: UInt64 = 0
     /// Responses whose `apns-id` (of a broadcast: `apns-request-id`) differs from the id that was sent.
-    public var apnsIdentifierMismatchCount: UInt64 = 0
+    public var apnsIdMismatchCount: UInt64 = 0
 }
 
 /// A pool's state at this moment, for metrics.

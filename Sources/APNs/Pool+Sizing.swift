@@ -1,6 +1,7 @@
 import Reactor
 
-/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides.
+/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides, and retires connections
+/// that have allowed no stream for too long.
 extension Pool {
     /// Begins the next interval of ``PoolSizing``, and schedules its end. In it, pushes test provider tokens again
     /// whose last test has failed.
@@ -33,6 +34,15 @@ extension Pool {
         starvedSinceMilliseconds = nil
     }
 
+    /// Retires each connection that has allowed no stream for too long (``StreamAbsence``), so that another one is
+    /// opened. Does not ask whether the pool starves: a lane whose pool has no stream offers it no push of an audience,
+    /// so the pool cannot know that pushes wait.
+    private func retireConnectionsWithoutStreams() {
+        for connection in connections where connection.streamAbsence.isTooLong(nowMilliseconds: loop.nowMilliseconds) {
+            connection.retire(.unresponsive)
+        }
+    }
+
     /// Ends an interval: decides how many connections are wanted (not while the breaker is open), opens or retires
     /// connections, takes the next steps in replacing a signing key, and begins the next interval. Does nothing unless
     /// the pool is `running`.
@@ -50,6 +60,7 @@ extension Pool {
                 nowMilliseconds: loop.nowMilliseconds
             )
         }
+        retireConnectionsWithoutStreams()
         retireSurplusConnection()
         continueKeyReplacement()
         beginSizingInterval()

@@ -45,8 +45,8 @@ public enum RetirementCause: UInt8, Sendable {
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
-    /// Several pushes in a row timed out, or the breaker's probe timed out. This counts even if the peer still
-    /// acknowledges PINGs.
+    /// Several pushes in a row timed out, or the breaker's probe timed out, or the server has allowed no stream for
+    /// half a minute. This counts even if the peer still acknowledges PINGs.
     case unresponsive
     /// The pool has more connections than it wants.
     case surplus

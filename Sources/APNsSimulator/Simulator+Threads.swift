@@ -11,7 +11,7 @@ extension Simulator {
     ) async throws(SimulatorError) {
         let faultSampler = FaultSampler(configuration.faults)
         do {
-            for _ in 0..<configuration.threadCount { runningService.mailboxes.append(try Mailbox()) }
+            for _ in 0..<configuration.threadCount { runningService.mailboxes.append(try ServerLoopMailbox()) }
             for index in runningService.mailboxes.indices.reversed() {
                 let mailboxes = runningService.mailboxes
                 let listenAddresses = index == 0 ? addresses : []
@@ -43,7 +43,7 @@ extension Simulator {
     private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,
-        _ mailboxes: [Mailbox],
+        _ mailboxes: [ServerLoopMailbox],
         _ index: Int,
         faultSampler: FaultSampler,
         seed: UInt64,

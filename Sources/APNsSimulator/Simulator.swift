@@ -29,7 +29,7 @@ public final class Simulator: Sendable {
     }
 
     struct RunningService {
-        var mailboxes: [Mailbox]
+        var mailboxes: [ServerLoopMailbox]
         var threads: [LoopThread]
         var notifier: RegistrationNotifier
         var port: UInt16

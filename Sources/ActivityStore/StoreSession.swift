@@ -34,8 +34,8 @@ final class StoreSession: RedisSession {
     /// Makes the session of one connection.
     ///
     /// - Parameters:
-    ///   - configuration: the connection's configuration. It limits the outstanding calls, and the calls of one
-    ///     command.
+    ///   - configuration: the connection's configuration. It limits the outstanding calls, and the calls that one
+    ///     command of Redis carries.
     ///   - handler: held weakly.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)

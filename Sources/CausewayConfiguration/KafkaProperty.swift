@@ -68,11 +68,15 @@ extension WorkerConfiguration.Kafka {
     /// second, large batches save most of the cost. The wait delays no push. It delays deferred and other records that
     /// workers read again, and offset commits, because a record settles only when Kafka has its result (R9).
     ///
+    /// `batch.size` limits the bytes of a batch before its compression. Kafka refuses all records of a batch that is
+    /// above the topic's `max.message.bytes`. This limit is 1,048,588 bytes by default, but some topics have less. A
+    /// quarter of it is enough: at 12,000 results a second and with four partitions, a batch has about 100,000 bytes.
+    ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
-            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + readCommonProperties()
-                + Self.namesAndValues(of: producer)
+            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50"), ("batch.size", "262144")]
+                + readCommonProperties() + Self.namesAndValues(of: producer)
         }
     }
 

@@ -54,7 +54,7 @@ struct BrokerCommand: ParsableCommand {
         }
         if roundTrip > 0 { try broker.setRoundTripTime(milliseconds: roundTrip) }
         StandardStreams.printOutput("{\"bootstrapServers\":\"\(broker.bootstrapServers)\"}")
-        signal.wait(orEndOf: untilInputEnds ? STDIN_FILENO : nil)
+        signal.blockUntilArrival(orEndOf: untilInputEnds ? STDIN_FILENO : nil)
     }
 
     /// Returns the number of partitions of each topic.

@@ -34,7 +34,7 @@ struct TerminationSignal {
     func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                wait()
+                blockUntilArrival()
                 continuation.resume()
             }
         }
@@ -42,7 +42,7 @@ struct TerminationSignal {
 
     /// Waits until a signal has arrived. If `input` (a file descriptor) is given, the wait also ends when `input` has
     /// ended or cannot be read. Discards the bytes of `input`.
-    func wait(orEndOf input: Int32? = nil) {
+    func blockUntilArrival(orEndOf input: Int32? = nil) {
         var awaitedInputs = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
         if let input { awaitedInputs.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
         while true {

@@ -4,11 +4,12 @@ import Observability
 import Reactor
 import Redis
 
-/// Compares the machine's clock with Redis' clock, and corrects the ``WallClock`` of the worker's threads.
+/// Compares the machine's clock with Redis' clock, and sets the ``WallClock`` of the worker's threads.
 /// ``ClockCorrection`` decides; this actor calls Redis.
 ///
-/// Until Redis has replied once, nothing is corrected (K23). While Redis is away, the last correction applies. It stays
-/// right even if somebody sets the machine's clock, because it is added to the time since the machine's boot.
+/// Until Redis has replied once, the machine's clock is used (K23). While Redis is away, the worker's time continues
+/// with the time since the machine's boot. So it stays right if somebody sets the machine's clock back. If the clock is
+/// set forward, ``ClockCorrection`` decides whether the worker follows it.
 actor ClockWatch {
     static let pollInterval = Duration.seconds(5)
     /// How long the start of the worker waits at most for the first reading of Redis' clock. The lanes begin only after
@@ -70,15 +71,17 @@ actor ClockWatch {
         }
     }
 
-    /// Compares the clocks once, and corrects the worker's wall clock if Redis replies. Blocks for a round trip.
+    /// Compares the clocks once, and sets the worker's wall clock. Blocks for a round trip.
     ///
     /// - Returns: whether any primary replied.
     @discardableResult
     func poll() -> Bool {
-        let (systemMilliseconds, bootMilliseconds) = (readSystemMilliseconds(), WallClock.bootMilliseconds)
+        var (systemMilliseconds, bootMilliseconds) = (readSystemMilliseconds(), WallClock.bootMilliseconds)
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
-        guard let serverMilliseconds = try? queries.readPrimaryWallMilliseconds(), !serverMilliseconds.isEmpty else {
-            return false
+        let serverMilliseconds = (try? queries.readPrimaryWallMilliseconds()) ?? []
+        if serverMilliseconds.isEmpty {
+            // The call may have waited for long, and the machine's clock may have been set since.
+            (systemMilliseconds, bootMilliseconds) = (readSystemMilliseconds(), WallClock.bootMilliseconds)
         }
         let wasClockWrong = correction.isClockWrong
         correction.update(
@@ -90,6 +93,7 @@ actor ClockWatch {
             )
         )
         wallClock.bootOffsetMilliseconds = correction.bootOffsetMilliseconds
+        guard !serverMilliseconds.isEmpty else { return false }
         let (differenceMilliseconds, isCorrected) = (
             correction.differenceMilliseconds, correction.addedMilliseconds != 0
         )

@@ -7,6 +7,8 @@ extension Delivery {
         Records.slotBytes + queuePlaceBytesPerRecord + PendingMembershipChanges.bytesPerChange
             + 2 * Activities.bytesPerActivity
     }
+    /// The bytes of the counts of reports to the timetable: the same for any limit of records.
+    package static var lifetimeReportCountBytes: Int { LifetimeReportCounts.byteCount }
     /// The maximum number of calls to Redis that a record has at a time. `Delivery.init` derives the limits of the
     /// queues of calls from it.
     static var storeCallsPerRecordMax: Int { 4 }

@@ -19,13 +19,13 @@ extension Delivery {
         // This due time only wakes the lane, so clear it when it has passed. `checkReadAheadEnd` does the work when the
         // shell next asks for a store call or a push, and sets a new due time if the lane must read ahead further.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
-        if recordsAwaitingStoreCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
+        if awaitsStoreReply { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateUnusedBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDueActivity() {
             if activities[activity].phase == .paused {
-                activities.enter(.idle, activity)
+                activities.enter(activity, .idle)
                 beginNextCommand(of: activity, now: now)
             } else {
                 precondition(activities[activity].phase.isAwaitingRetry, "a timer fired in a phase that has none")
@@ -42,7 +42,7 @@ extension Delivery {
         dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, poolReviewDueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, pools.recoveryReportDueMilliseconds ?? .max)
-        dueMilliseconds = min(dueMilliseconds, readAhead.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, readAhead.readAheadEndMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, readAheadCheckDueMilliseconds)
         return dueMilliseconds == .max ? nil : dueMilliseconds
     }

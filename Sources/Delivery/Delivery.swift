@@ -99,6 +99,8 @@ public struct Delivery: ~Copyable {
     /// repeated still counts, a call in `heldBackRegistrations` does not. A tombstone counts once, from its receipt
     /// until it settles.
     public internal(set) var recordsAwaitingStoreCount = 0
+    /// Whether a reply of Redis is due. False if Redis has answered all that waits, and only repeats are set aside.
+    var awaitsStoreReply: Bool { recordsAwaitingStoreCount > storeQueue.answeredSetAsideCount }
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()

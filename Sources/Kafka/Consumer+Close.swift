@@ -23,7 +23,7 @@ extension Consumer {
             return .unfinished
         }
         topics.destroyHandles()
-        offsetCommits.destroyQueue()
+        offsetCommits.destroyAcknowledgementQueue()
         rd_kafka_queue_destroy(queue)
         let closeResult = destroy(client, until: deadline)
         if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() } else { topics.freeNames() }

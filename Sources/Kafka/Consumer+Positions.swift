@@ -104,8 +104,16 @@ extension Consumer {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
         let error = performSeek(partition, to: position)
-        if error == nil { (startPositions[partition], continuationOffsets[partition]) = (position, nil) }
-        return error
+        guard error == nil else { return error }
+        (startPositions[partition], continuationOffsets[partition]) = (position, nil)
+        partitionsWithUnknownOffset.remove(partition)
+        return nil
+    }
+
+    /// Notes where partitions that are not read will begin. The caller then calls `seek` for each of them. With the
+    /// eager protocol, already the first `seek` assigns all partitions again, and so starts the others too.
+    public func prepareSeeks(to positions: [TopicPartition: SeekPosition]) {
+        startPositions.merge(positions) { _, newPosition in newPosition }
     }
 
     /// Seeks. If librdkafka refuses because the partition has stopped after an error, assigns the partition again: with

@@ -45,55 +45,89 @@ extension Consumer {
         hasHadAssignment = true
         let addedPartitions = subscribedPartitions(in: partitions)
         assignment.formUnion(addedPartitions)
-        if let partitions, partitions.pointee.cnt > 0 {
-            loadStartPositions(partitions, isCooperative: isCooperative)
-        }
+        let startPositions = partitions.flatMap { $0.pointee.cnt > 0 ? loadStartPositions(of: $0) : nil }
+        defer { if let startPositions { rd_kafka_topic_partition_list_destroy(startPositions) } }
         handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            setPendingErrorIfFailed(rd_kafka_incremental_assign(client, partitions))
+            setPendingErrorIfFailed(rd_kafka_incremental_assign(client, startPositions ?? partitions))
         } else {
-            setPendingErrorIfFailed(rd_kafka_assign(client, partitions))
+            setPendingErrorIfFailed(rd_kafka_assign(client, startPositions ?? partitions))
         }
     }
 
     /// Loads the offsets and metadata that the group has committed for these partitions, before their first record
-    /// arrives. Waits for the coordinator. If it does not respond, librdkafka itself asks it again.
+    /// arrives. Waits for the coordinator.
     ///
-    /// With `auto.offset.reset` = `error`, a partition without a committed offset must be read from its beginning. With
-    /// the eager protocol, this method sets that position. With the cooperative protocol, the partition stops with an
-    /// error, and the caller starts it with `seek`.
+    /// If the returned list has no position for a partition, librdkafka itself asks the coordinator. If the coordinator
+    /// refuses, for example because the group has moved to another broker, librdkafka does not ask again, and the
+    /// partition is not read until `seek`. So the list must have each position that is known.
+    ///
+    /// - Returns: the list to assign, with the position at which each partition begins; nil if no position is known.
+    ///   With `auto.offset.reset` = `error`, a partition without a committed offset begins at its beginning. The list
+    ///   also has the leader epochs of committed offsets: librdkafka 2.1 and later use them to find out whether the log
+    ///   was truncated below the offset. The caller destroys the list.
     private func loadStartPositions(
-        _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
-        isCooperative: Bool
-    ) {
-        guard let committedList = rd_kafka_topic_partition_list_copy(partitions) else { return }
-        defer { rd_kafka_topic_partition_list_destroy(committedList) }
-        let timeoutMilliseconds =
-            closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
-            ?? Self.requestTimeoutMilliseconds
-        let code = rd_kafka_committed(client, committedList, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return setPendingErrorIfFailed(code) }
+        of partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
+    ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t>? {
+        guard let list = rd_kafka_topic_partition_list_copy(partitions) else { return nil }
+        let code = loadCommittedOffsets(into: list)
         let reportsUnknownPositions = reportsUnknownPositions
-        for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
-        where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
-            if let topic = element.topic.flatMap({ topics.identifier(named: $0) }) {
-                let partition = TopicPartition(topic: topic, partition: element.partition)
-                if element.offset >= 0 { committedOffsets[partition] = CommittedOffset(element) }
-                if reportsUnknownPositions {
-                    startPositions[partition] = element.offset < 0 ? .beginning : .offset(element.offset)
-                }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            rd_kafka_topic_partition_list_destroy(list)
+            if reportsUnknownPositions {
+                partitionsWithUnknownOffset.formUnion(subscribedPartitions(in: partitions))
             }
-            // With the eager protocol, a later `seek` would need a new assignment of all partitions.
-            guard element.offset < 0, reportsUnknownPositions, !isCooperative else { continue }
-            _ = rd_kafka_topic_partition_list_set_offset(
-                partitions,
-                element.topic,
-                element.partition,
-                SeekPosition.beginning.rawOffset
-            )
+            setPendingErrorIfFailed(code)
+            return nil
+        }
+        for index in 0..<Int(list.pointee.cnt) {
+            noteStartPosition(&list.pointee.elems[index], reportsUnknownPositions: reportsUnknownPositions)
         }
         loadLogEnds()
+        return list
     }
+
+    /// Notes where a partition begins, as the coordinator's response says, and sets this position in the element of the
+    /// list. An element without a known position gets none.
+    private func noteStartPosition(_ element: inout rd_kafka_topic_partition_t, reportsUnknownPositions: Bool) {
+        let code = element.err
+        element.err = RD_KAFKA_RESP_ERR_NO_ERROR
+        if code != RD_KAFKA_RESP_ERR_NO_ERROR { element.offset = Int64(RD_KAFKA_OFFSET_INVALID) }
+        guard let topic = element.topic.flatMap({ topics.identifier(named: $0) }) else { return }
+        let partition = TopicPartition(topic: topic, partition: element.partition)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            if reportsUnknownPositions { partitionsWithUnknownOffset.insert(partition) }
+            let name = "\(String(cString: topics.name(of: topic))) [\(element.partition)]"
+            pendingError = KafkaError(code, "\(name): \(String(cString: rd_kafka_err2str(code)))", partition: partition)
+            return
+        }
+        if element.offset >= 0 { committedOffsets[partition] = CommittedOffset(element) }
+        // With another `auto.offset.reset`, librdkafka chooses where a partition without a committed offset begins.
+        guard reportsUnknownPositions else { return }
+        let startPosition: SeekPosition = element.offset < 0 ? .beginning : .offset(element.offset)
+        startPositions[partition] = startPosition
+        element.offset = startPosition.rawOffset
+    }
+
+    /// Asks the coordinator for the committed offsets of the partitions in the list. Asks again after an error that may
+    /// end by itself, for at most `requestTimeoutMilliseconds`: the group may just have moved to another broker. While
+    /// this consumer closes, asks only once.
+    private func loadCommittedOffsets(
+        into list: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
+    ) -> rd_kafka_resp_err_t {
+        let deadline = closingDeadline ?? Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds))
+        while true {
+            let timeoutMilliseconds = deadline.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
+            let code = rd_kafka_committed(client, list, timeoutMilliseconds)
+            guard code != RD_KAFKA_RESP_ERR_NO_ERROR, KafkaError(code).isRetriable, closingDeadline == nil,
+                deadline.remainingMilliseconds > Self.offsetRetryPauseMilliseconds
+            else { return code }
+            usleep(UInt32(Self.offsetRetryPauseMilliseconds) * 1_000)
+        }
+    }
+
+    /// The pause before the coordinator is asked again. No event says when it would respond without an error.
+    private static let offsetRetryPauseMilliseconds: Int64 = 100
 
     /// Asks for the log's end (`CommittedOffset.logEndOffset`) of each partition that has commit metadata. The
     /// consumer's owner then checks the settled offsets in the metadata: one at or above the end must be wrong.
@@ -148,6 +182,7 @@ extension Consumer {
         for partition in removedPartitions {
             startPositions[partition] = nil
             committedOffsets[partition] = nil
+            partitionsWithUnknownOffset.remove(partition)
             rewoundOffsets[partition] = nil
             continuationOffsets[partition] = nil
         }

@@ -6,7 +6,7 @@ public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from `partitions` begins after this call.
     ///
     /// Every rebalance that succeeds ends with this call, also one that assigns nothing. The handler must not call the
-    /// consumer, but may read `startPositions` and `committedOffsets`.
+    /// consumer, but may read `startPositions`, `committedOffsets` and `partitionsWithUnknownOffset`.
     ///
     /// - Parameter partitions: with the eager protocol all partitions of this consumer, with the cooperative protocol
     ///   only the new ones. May be empty.
@@ -70,13 +70,18 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. A partition is missing until `seek`, if the
-    /// coordinator did not name its committed offset, or if librdkafka chooses the position (`auto.offset.reset` is not
-    /// `error`).
+    /// The position at which reading of each assigned partition begins. A partition is missing until `prepareSeeks` or
+    /// `seek`, if the coordinator did not name its committed offset, or if librdkafka chooses the position
+    /// (`auto.offset.reset` is not `error`).
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
+    /// The partitions that may not be read until `seek`, because the coordinator did not respond at their assignment,
+    /// or refused to name their committed offset. librdkafka itself asks once more, so reading may still begin. A
+    /// partition is removed at its first event that shows this (a record, the log's end, or an invalid position), by
+    /// `seek`, and when it is revoked. Always empty if `auto.offset.reset` is not `error`.
+    public internal(set) var partitionsWithUnknownOffset: Set<TopicPartition> = []
     /// The paused partitions. `resume` skips all other partitions: if librdkafka resumes a partition that is not
     /// paused, it may read the partition again from an earlier offset.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
@@ -167,6 +172,9 @@ public final class Consumer {
         if !rewoundOffsets.isEmpty {
             rewoundOffsets[TopicPartition(topic: record.topic, partition: record.partition)] = nil
         }
+        if !partitionsWithUnknownOffset.isEmpty {
+            partitionsWithUnknownOffset.remove(TopicPartition(topic: record.topic, partition: record.partition))
+        }
         return .message(record)
     }
 
@@ -186,7 +194,8 @@ public final class Consumer {
         return String(cString: text)
     }
 
-    /// Turns an error message into an event, and destroys the message. The message may lack the topic or the text.
+    /// Turns an error message into an event, and destroys the message. The message may lack the topic or the text. If
+    /// the message shows that reading of a partition has begun, notes this (`partitionsWithUnknownOffset`).
     private func event(consuming message: UnsafeMutablePointer<rd_kafka_message_t>) -> ConsumerEvent {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err
@@ -194,7 +203,16 @@ public final class Consumer {
         let topicPartition =
             topic.index >= 0 && message.partition >= 0
             ? TopicPartition(topic: topic, partition: message.partition) : nil
-        if code == RD_KAFKA_RESP_ERR__PARTITION_EOF, let topicPartition {
+        let isPartitionEnd = code == RD_KAFKA_RESP_ERR__PARTITION_EOF
+        if let topicPartition, isPartitionEnd || code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET {
+            partitionsWithUnknownOffset.remove(topicPartition)
+        }
+        if isPartitionEnd, let topicPartition {
+            // librdkafka knows no position before the first record. Without this note, a later assignment of all
+            // partitions would ask the coordinator for the position again, and the coordinator might refuse.
+            if startPositions[topicPartition] == nil, assignment.contains(topicPartition) {
+                continuationOffsets[topicPartition] = message.offset
+            }
             return .partitionEnd(topicPartition, offset: message.offset)
         }
         var reason = message.errorText

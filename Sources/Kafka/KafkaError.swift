@@ -69,6 +69,9 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension KafkaError {
+    /// Makes the error of a delivery report, with librdkafka's text for its code.
+    public init(deliveryReportCode code: Int32) { self.init(rd_kafka_resp_err_t(code)) }
+
     init(_ code: rd_kafka_resp_err_t, _ reason: String? = nil, partition: TopicPartition? = nil) {
         self.init(
             code: code.rawValue,

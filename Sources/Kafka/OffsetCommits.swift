@@ -61,7 +61,7 @@ struct OffsetCommits {
         intervalMilliseconds = hasInterval ? Int64(strtoll(value, nil, 10)) : 0
     }
 
-    func destroyQueue() { rd_kafka_queue_destroy(acknowledgementQueue) }
+    func destroyAcknowledgementQueue() { rd_kafka_queue_destroy(acknowledgementQueue) }
 
     mutating func store(_ partition: TopicPartition, nextOffset: Int64, metadata: [UInt8]) {
         if let known = storedOffsets[partition], known.nextOffset == nextOffset, known.metadata == metadata { return }

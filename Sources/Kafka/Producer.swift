@@ -26,6 +26,8 @@ public enum Persistence: Int32, Sendable {
 /// A topic to produce to. Valid as long as its producer is open.
 public struct ProducerTopic: @unchecked Sendable {
     let handle: OpaquePointer
+
+    public var name: String { String(cString: rd_kafka_topic_name(handle)) }
 }
 
 /// An idempotent producer. Any thread may call `produce`, even several at once. Only one thread at a time may call the
@@ -190,6 +192,12 @@ extension Producer {
         precondition(isOpen)
         wakeupDescriptor = descriptor
         enableWakeup(of: queue, descriptor: descriptor)
+    }
+
+    /// Makes `pollReports` pass errors and log lines to this object, to which the producer refers weakly. For a caller
+    /// that makes the handler later than the producer.
+    public func setEventHandler(_ eventHandler: any ClientEventHandler) {
+        callbackContext.eventHandler = eventHandler
     }
 
     /// Calls `body` with the reports that have arrived, in at most `eventsPerPollMax` events. Does not wait for more.

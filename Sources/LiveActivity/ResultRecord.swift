@@ -24,7 +24,7 @@ public struct ResultRecord {
     public var isLifetimeCommand = false
     /// `apns-id`, a UUID: its first and its last eight bytes. Nil if nothing was sent, and in the result of one member
     /// of an audience.
-    public var apnsIdentifier: (UInt64, UInt64)?
+    public var apnsId: (UInt64, UInt64)?
     /// The priority that was sent, 5 or 10; 0 if nothing was sent, and in the result of one member of an audience.
     public var priority: UInt8 = 0
     /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was empty, or had
@@ -94,9 +94,9 @@ public struct ResultRecord {
             writer.key("cause")
             writer.string("lifetime")
         }
-        if let apnsIdentifier {
+        if let apnsId {
             writer.key("apnsId")
-            writer.writeUUID(apnsIdentifier.0, apnsIdentifier.1)
+            writer.writeUUID(apnsId.0, apnsId.1)
         }
         if priority != 0 { writer.member("priority", Int64(priority)) }
         if isDemoted {

@@ -2,17 +2,17 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// The system's wall clock (CLOCK_REALTIME), or a corrected clock that the threads of a process share. The corrected
-/// clock is CLOCK_BOOTTIME with an offset, so it stays right when an operator or NTP sets the system's clock.
+/// The system's wall clock (CLOCK_REALTIME), or a clock that the threads of a process share. The shared clock
+/// is CLOCK_BOOTTIME with an offset, so it stays right when an operator or NTP sets the system's clock.
 ///
 /// Log lines and /statusz have the system's time, because operators compare it with the times of other programs.
 public final class WallClock: Sendable {
-    /// What is added to CLOCK_BOOTTIME, in ms; `.min`: there is no correction.
+    /// What is added to CLOCK_BOOTTIME, in ms; `.min`: the system's clock is used.
     private let bootOffset = Atomic<Int64>(.min)
 
     public init() {}
 
-    /// What is added to CLOCK_BOOTTIME, in ms; nil if there is no correction. Any thread may set it.
+    /// What is added to CLOCK_BOOTTIME, in ms; nil if the system's clock is used. Any thread may set it.
     public var bootOffsetMilliseconds: Int64? {
         get {
             let offset = bootOffset.load(ordering: .relaxed)
@@ -27,7 +27,7 @@ public final class WallClock: Sendable {
         return offset == .min ? Self.systemMilliseconds : Self.bootMilliseconds + offset
     }
 
-    /// The wall time of the system's clock in ms, without a correction, read now.
+    /// The wall time of the system's clock in ms, read now.
     public static var systemMilliseconds: Int64 { readMilliseconds(CLOCK_REALTIME) }
 
     /// CLOCK_BOOTTIME in ms, read now. Nobody can set this clock, and it also counts while the machine sleeps.

@@ -139,7 +139,7 @@ import Testing
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag), toChannel: Self.channel)) }
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
+        #expect(fixture.pool.statistics.apnsIdMismatchCount == 1)
     }
 
     /// The connection's window has 65,535 bytes. The warm-up and eleven broadcasts leave 4,215 bytes, too few for the

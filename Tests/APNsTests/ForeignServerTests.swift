@@ -97,7 +97,7 @@ import Testing
             }
         }
         #expect(client.recorder.singleResponseCount == 3_200)
-        #expect(client.pool.statistics.apnsIdentifierMismatchCount == 0)
+        #expect(client.pool.statistics.apnsIdMismatchCount == 0)
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
@@ -115,7 +115,7 @@ import Testing
         }
         #expect(client.recorder.singleResponseCount == 3_200)
         // Caddy returns each broadcast's `apns-request-id`, so no id counts as changed.
-        #expect(client.pool.statistics.apnsIdentifierMismatchCount == 0)
+        #expect(client.pool.statistics.apnsIdMismatchCount == 0)
     }
 
     /// Caddy gets SIGTERM under load: it sends GOAWAY and responds to the requests that it has accepted.

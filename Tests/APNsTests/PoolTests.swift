@@ -182,7 +182,7 @@ import Testing
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
         #expect(fixture.pool.inFlightPushCount == 0)
-        #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 0)
+        #expect(fixture.pool.statistics.apnsIdMismatchCount == 0)
     }
 
     @Test func `Pushes are spread over the connections`() throws {

@@ -217,7 +217,7 @@ import Testing
         }
         for tag in 0..<2 { #expect(fixture.submit(UInt64(tag))) }
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
+        #expect(fixture.pool.statistics.apnsIdMismatchCount == 1)
     }
 
     @Test(arguments: [

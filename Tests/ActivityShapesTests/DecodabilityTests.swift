@@ -161,6 +161,27 @@ struct DecodabilityTests {
         #expect(foundMessage?.hasPrefix(message) == true, "\(foundMessage ?? "fits")")
     }
 
+    /// Programs in other languages may write the whole number 1 as `1.0`, in a state and in the file of shapes.
+    @Test(arguments: [
+        ("1", true), ("1.0", true), ("1e0", true), ("-3", true), ("4", true), ("1.5", false), ("0", false),
+        ("1e400", false),
+    ])
+    func `The worker and the simulator compare an enum's numbers by value`(_ value: String, isCase: Bool) throws {
+        let shape = #"{"level":{"enum":[1.0,-30e-1,4]}}"#
+        let file = Array(
+            #"{"app":"\#(Self.app)","attributesTypes":[{"name":"A","attributes":{},"contentState":\#(shape)}]}"#.utf8
+        )
+        let contract = UnmanagedContract(
+            copying: try file.withUnsafeBytes { try Contract(shapes: $0, ofApp: Self.app) }
+        )
+        defer { contract.deallocate() }
+        let state = #"{"level":\#(value)}"#
+        let mismatch = try Self.findMismatch(state, contract)
+        #expect((mismatch == nil) == isCase, "\(mismatch ?? "fits")")
+        let isDecodedBySimulator = try Self.simulatorDecodes(state, try Shape(json: shape))
+        #expect(isDecodedBySimulator == isCase)
+    }
+
     /// Foundation's decoder uses the first value of a repeated key, so the worker's check ignores any later value.
     @Test func `If a dictionary repeats a key, its later values are ignored`() throws {
         let contract = try Self.makeContract()

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `A round does not wait for a record that the full ledger has no room for`() throws {
-        let harness = RoundHarness(ledgerWindowOffsetCount: 64)
+        let harness = RoundHarness(ledgerSpanOffsetCount: 64)
         for name in SimulatedNames.names[0].prefix(4) { harness.join(name) }
         harness.appendCommand(10)
         harness.performPendingWork()

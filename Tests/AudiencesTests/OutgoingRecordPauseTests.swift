@@ -90,6 +90,31 @@ import Testing
         #expect(Set((fanoutRecords + otherFanoutRecords).map(\.tag)).count == 1_099)
     }
 
+    /// Kafka refuses all records of a batch that is too large, so the refusal may be due to other records.
+    @Test func `A fan-out record that Kafka refuses as too large is produced seven more times`() throws {
+        let harness = RoundHarness()
+        harness.handOver(1, .update, channel: Data("channel-00001001".utf8).base64EncodedString())
+        harness.core.endBatch(now: harness.moment)
+        harness.core.advance(now: harness.moment)
+        while let call = harness.nextCall() { harness.reply(to: call) }
+        for attempt in 1...8 {
+            let fanoutRecords = takeOutgoingRecords(harness)
+            #expect(fanoutRecords.map(\.kind) == [.fanout])
+            let fanoutRecord = try #require(fanoutRecords.first)
+            #expect(fanoutRecord.environment == .production)
+            let reportedRecord = try #require(OutgoingAudienceRecord(tag: fanoutRecord.tag))
+            #expect(reportedRecord == fanoutRecord)
+            let isGivenUp = harness.core.handleDeliveryReport(reportedRecord, .tooLarge, now: harness.moment)
+            #expect(isGivenUp == (attempt == 8))
+            #expect(takeOutgoingRecords(harness).isEmpty)
+            harness.nowMilliseconds += 250
+            harness.core.advance(now: harness.moment)
+        }
+        while let call = harness.nextCall() { harness.reply(to: call) }
+        let returnedCommand = harness.core.takeReturnedCommand()
+        #expect(returnedCommand?.handoverResult == .outcome(.failed))
+    }
+
     @Test func `Results that are not acknowledged leave invalidations their places`() {
         let app = DeliveryConfiguration.App(
             bundleId: RoundHarness.app,

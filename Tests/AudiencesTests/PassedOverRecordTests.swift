@@ -76,7 +76,7 @@ import Testing
     /// app's other audience takes the room, and the app's host accepts no push. The ledger is full: it has no room for
     /// the record at offset 65.
     private func harnessWithFullLedger() -> RoundHarness {
-        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsetCount: 64)
+        let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerSpanOffsetCount: 64)
         for number in [10, 11] { harness.join(Self.names[0], "match-\(number)") }
         harness.join(Self.names[1], appIndex: 1)
         harness.appendCommand(10, "match-10")

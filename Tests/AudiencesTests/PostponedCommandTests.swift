@@ -57,13 +57,16 @@ import Testing
             if isAdmitted {
                 harness.reply(to: call)
             } else {
-                var reply = AudienceReply<[UInt8]>(.wait)
-                reply.waitMilliseconds = 1_000
-                reply.withBorrowedBytes { harness.core.handleStoreReply(tag: call.tag, $0, now: harness.moment) }
+                replyWait(to: call, of: harness)
             }
             if isReplyFirst { handOverLater() }
             break
         }
+        return finishAllCommands(of: harness)
+    }
+
+    /// Lets Redis admit the commands that are left, and returns all endings.
+    private func finishAllCommands(of harness: RoundHarness) -> [String] {
         harness.performPendingWork()
         for _ in 0..<3 { harness.advanceClock(milliseconds: 60_000) }
         var endings: [String] = []
@@ -75,6 +78,29 @@ import Testing
             }
         }
         return endings
+    }
+
+    /// Lets the core ask Redis about its next command, and lets Redis ask the command to wait.
+    ///
+    /// - Parameter beforeReply: is called while Redis decides.
+    private func postponeNextCommand(of harness: RoundHarness, beforeReply: () -> Void = {}) {
+        harness.core.endBatch(now: harness.moment)
+        while let call = harness.nextCall() {
+            guard case .admit = call.operation else {
+                harness.reply(to: call)
+                continue
+            }
+            beforeReply()
+            replyWait(to: call, of: harness)
+            return
+        }
+        Issue.record("the core asks Redis about no command")
+    }
+
+    private func replyWait(to call: AudienceCall<[UInt8]>, of harness: RoundHarness) {
+        var reply = AudienceReply<[UInt8]>(.wait)
+        reply.waitMilliseconds = 1_000
+        reply.withBorrowedBytes { harness.core.handleStoreReply(tag: call.tag, $0, now: harness.moment) }
     }
 
     /// If Redis admitted the start first, it would supersede the end, and the earlier life would not be ended. (R13)
@@ -146,6 +172,22 @@ import Testing
         #expect(endings == ["1 duplicate", "2 duplicate", "11 superseded", "12 fannedOut", "13 fannedOut"])
         let recordsWithAlert = harness.producedRecords.filter { $0.contains("\"alert\"") }
         #expect(recordsWithAlert.count == 1 && recordsWithAlert.allSatisfy { $0.contains("\"c\":2}") })
+        #expect(harness.core.commandCount == 0)
+    }
+
+    /// The partition of command 1 is lost and comes back while command 1 waits again, so its record is read again, as
+    /// record 11. A start of another partition is between the two copies, until that partition is revoked. If the new
+    /// copy ended first, its record would settle, and a crash would lose the command.
+    @Test func `A command that waits again continues for the new copy of its record, which waited behind a start`() {
+        let harness = RoundHarness()
+        harness.handOver(1, .update)
+        postponeNextCommand(of: harness)
+        harness.handOver(2, .start, expirationSeconds: harness.nowMilliseconds / 1_000 + 3_600)
+        harness.handOver(1, .update, record: 11)
+        harness.nowMilliseconds += 2_000
+        harness.core.advance(now: harness.moment)
+        postponeNextCommand(of: harness) { harness.core.dropWaitingCommands { $0.rawValue == 2 } }
+        #expect(finishAllCommands(of: harness) == ["2 dropped", "1 duplicate", "11 fannedOut"])
         #expect(harness.core.commandCount == 0)
     }
 

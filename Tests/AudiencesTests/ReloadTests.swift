@@ -26,12 +26,12 @@ import Testing
         let harness = RoundHarness()
         harness.core.apply(makeSettings("default", retryMillisecondsMax: 150))
         #expect(harness.core.configuration.retryPauseMillisecondsMax == 150)
-        let shortPauseMilliseconds = harness.core.randomRetryPauseMilliseconds(failedAttemptCount: 20)
+        let shortPauseMilliseconds = harness.core.chooseRetryPauseMilliseconds(failedAttemptCount: 20)
         #expect(shortPauseMilliseconds <= 150)
         harness.core.apply(makeSettings("default"))
         // The settings allow 300 s, but audiences pause for at most 60 s.
         #expect(harness.core.configuration.retryPauseMillisecondsMax == 60_000)
-        let longPauseMilliseconds = harness.core.randomRetryPauseMilliseconds(failedAttemptCount: 20)
+        let longPauseMilliseconds = harness.core.chooseRetryPauseMilliseconds(failedAttemptCount: 20)
         #expect(longPauseMilliseconds >= 30_000)
     }
 }

@@ -30,10 +30,10 @@ import Testing
 
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
-    private func makeHarness(audienceCount: Int, ledgerWindowOffsetCount: Int = 1 << 16) -> RoundHarness {
+    private func makeHarness(audienceCount: Int, ledgerSpanOffsetCount: Int = 1 << 16) -> RoundHarness {
         let harness = RoundHarness(
             recordBytesMax: Self.recordBytesMax,
-            ledgerWindowOffsetCount: ledgerWindowOffsetCount
+            ledgerSpanOffsetCount: ledgerSpanOffsetCount
         )
         for number in 1...audienceCount { harness.join(Self.names[0], audienceName(number)) }
         harness.join(Self.names[1], appIndex: 1)
@@ -147,7 +147,7 @@ import Testing
 
     /// A record whose offset does not fit into the ledger pauses its partition.
     @Test func `A partition whose ledger is full is read again every few seconds`() {
-        let harness = makeHarness(audienceCount: 1, ledgerWindowOffsetCount: 64)
+        let harness = makeHarness(audienceCount: 1, ledgerSpanOffsetCount: 64)
         harness.appendCommand(1, audienceName(1))
         harness.performPendingWork()
         for number in 2...100 {

@@ -57,7 +57,7 @@ final class RoundHarness {
         pageBytesMax: Int = 256 * PageSlot.expectedBytesMax,
         recordsMax: Int = 16_384,
         recordBytesMax: Int = 64 << 20,
-        ledgerWindowOffsetCount: Int = 1 << 16,
+        ledgerSpanOffsetCount: Int = 1 << 16,
         membershipChangesMax: Int = 4_096,
         newestStateBytesMax: Int = 2 << 20,
         commandsMax: Int = 4_096,
@@ -73,7 +73,7 @@ final class RoundHarness {
             $0.pageBytesMax = pageBytesMax
             $0.fanoutRecordsMax = recordsMax
             $0.fanoutRecordBytesMax = recordBytesMax
-            $0.ledgerWindowOffsetCount = ledgerWindowOffsetCount
+            $0.ledgerSpanOffsetCount = ledgerSpanOffsetCount
             $0.membershipChangesMax = membershipChangesMax
             $0.newestStateBytesMax = newestStateBytesMax
             $0.commandsMax = commandsMax

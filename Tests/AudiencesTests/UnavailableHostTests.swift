@@ -115,7 +115,7 @@ import Testing
     /// The sandbox's pool of the first app never takes a push, for example because its key is wrong. The 64 records of
     /// the second app come in the same partition, and fill its ledger.
     @Test func `A member of an unavailable pool does not stop the partition of other apps`() {
-        let harness = RoundHarness(ledgerWindowOffsetCount: 64)
+        let harness = RoundHarness(ledgerSpanOffsetCount: 64)
         harness.join(Self.names[0], environment: .sandbox)
         for name in Self.names[1...2] { harness.join(name) }
         harness.join(Self.names[3], "match-2", appIndex: 1)
@@ -135,7 +135,7 @@ import Testing
 
     /// Returns a harness with the production members `names`, and a command whose partition's ledger is half full.
     private func makeHarnessWithHalfLedger(sentCount: Int) -> RoundHarness {
-        let harness = RoundHarness(ledgerWindowOffsetCount: 64)
+        let harness = RoundHarness(ledgerSpanOffsetCount: 64)
         for name in Self.names { harness.join(name) }
         harness.appendCommand(1)
         harness.performPendingWork()

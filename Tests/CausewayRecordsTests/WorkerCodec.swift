@@ -77,7 +77,7 @@ enum WorkerCodec {
                 (result.supersededCount, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
                 result.isLifetimeCommand = true
                 (result.budgetLeft, result.attemptCount, result.sentTimestamp) = (14, 2, 1_790_000_000)
-                result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
+                result.apnsId = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
                 (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (
                     1_790_000_000_001, 1_790_000_000_002
                 )

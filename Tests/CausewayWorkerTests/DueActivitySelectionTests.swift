@@ -12,10 +12,14 @@ import Testing
         -> DueActivitySelection
     {
         let entries = batch.map {
-            SharedHashes.DueEntries.Entry(Array($0.utf8), dueWallMilliseconds: nowMilliseconds &- dueForMilliseconds)
+            SharedRedisData.DueEntries.Entry(Array($0.utf8), dueWallMilliseconds: nowMilliseconds &- dueForMilliseconds)
         }
         return DueActivitySelection(
-            SharedHashes.DueEntries(nowWallMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
+            SharedRedisData.DueEntries(
+                nowWallMilliseconds: nowMilliseconds,
+                timetableEntryCount: 100,
+                entries: entries
+            ),
             from: rank,
             dueEntriesPerReadMax: 4,
             claimsMax: 2,

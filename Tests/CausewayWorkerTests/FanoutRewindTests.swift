@@ -24,7 +24,7 @@ import Testing
                     rewindRequestCount: $0.rewindRequestCount,
                     topic: Intake.fanoutTopicIndex,
                     partition: Self.partition.partition,
-                    recordBytes: 100
+                    recordByteCount: 100
                 )
             }
     }

@@ -41,9 +41,9 @@ func withIntake(
     let producer = try setup.makeProducer()
     defer { _ = producer.close(timeoutMilliseconds: 1_000) }
     var laneSetup = try setup.makeLaneSetup(producer)
-    // With the windows' default sizes, the ledgers of this many partitions would need 0.5 GiB.
-    laneSetup.deliveryConfiguration.ledgerWindowOffsetCount = 64
-    laneSetup.audiencesConfiguration.ledgerWindowOffsetCount = 64
+    // With the spans' default sizes, the ledgers of this many partitions would need 0.5 GiB.
+    laneSetup.deliveryConfiguration.ledgerSpanOffsetCount = 64
+    laneSetup.audiencesConfiguration.ledgerSpanOffsetCount = 64
     let signals = IntakeSignals()
     let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
     defer {

@@ -173,7 +173,7 @@ import Testing
                 rewindRequestCount: 0,
                 topic: partition.topic.index,
                 partition: partition.partition,
-                recordBytes: 100
+                recordByteCount: 100
             )
             intake.laneOverflows[0].append(entry, nowMilliseconds: 0)
         }

@@ -120,7 +120,7 @@ import Testing
     /// The previous owner has committed offset 40, but stopped before it had written marks.
     @Test func `Marks that were never written do not count as lost`() {
         var unmarkedStatus = status()
-        unmarkedStatus.isUnmarked = true
+        unmarkedStatus.mayBeUnmarked = true
         #expect(
             next(unmarkedStatus, ("a", nil), ("b", nil), isFirstCheck: true)
                 == .reread([0, 1], from: nil, isPrimaryEmptied: false)

@@ -138,6 +138,11 @@ struct MemoryBudgetTests {
         #expect(largeBudget.connectionsBytes - budget.connectionsBytes >= connectionCount * 3_096 * (112 + 256))
     }
 
+    @Test func `A lane's fixed memory includes its counts of reports to the timetable`() {
+        #expect(Delivery.lifetimeReportCountBytes == 32 << 10)
+        #expect(MemoryBudget.fixedBytesPerLane >= (6 << 20) + Int64(Delivery.lifetimeReportCountBytes))
+    }
+
     @Test func `A connection's memory includes the output buffer that it keeps, and TLS`() {
         #expect(MemoryBudget.fixedBytesPerConnection >= Int64(OutputBuffer.retainedBytesMax) + 64 << 10)
     }

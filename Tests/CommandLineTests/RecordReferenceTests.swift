@@ -10,7 +10,7 @@ struct RecordReferenceTests {
         #expect(try ProgramRun.run("record-reference", directory.path).exitCode == 0)
         let names = try FileManager.default.subpathsOfDirectory(atPath: directory.path)
             .filter { $0.contains(".") }
-        #expect(names.count == 9)
+        #expect(names.count == 10)
         for name in names {
             let writtenFile = try Data(contentsOf: directory.appending(path: name))
             let repositoryFile = try Data(contentsOf: Repository.url(name))

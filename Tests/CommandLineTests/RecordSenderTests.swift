@@ -19,7 +19,7 @@ import Testing
         #expect(tally.failedTags == [5, 4] && tally.failedCount == 2)
         tally.countUnreportedRecordsAsFailed("no acknowledgement")
         #expect(tally.failedTags == [5, 4, 1, 3])
-        #expect(tally.sentCount == 6 && tally.acknowledgedCount == 1 && tally.failedCount == 5)
+        #expect(tally.attemptedCount == 6 && tally.acknowledgedCount == 1 && tally.failedCount == 5)
         #expect(tally.failureReason == "too large")
     }
 
@@ -42,7 +42,7 @@ import Testing
             #expect(isTaken)
         }
         let tally = sender.flushAndClose(flushTimeoutMilliseconds: 0)
-        #expect(tally.sentCount == 3 && tally.acknowledgedCount == 0 && tally.failedCount == 3)
+        #expect(tally.attemptedCount == 3 && tally.acknowledgedCount == 0 && tally.failedCount == 3)
         #expect(tally.failedTags == [3, 7])
         #expect(tally.failureReason == "no acknowledgement within 0 s")
     }

@@ -72,7 +72,7 @@ struct MetricsTests {
             // Thousands of commands add no new series, and no series names an activity.
             let knownSeries = scrape.stableSeriesNames.filter { !Self.isEventDriven($0) }
             #expect(knownSeries == earlyScrape.stableSeriesNames.filter { !Self.isEventDriven($0) })
-            #expect(!scrape.text.contains(feed.activity(match: 0, follower: 1)))
+            #expect(!scrape.text.contains(feed.activityIdentifier(match: 0, follower: 1)))
             try checkWithPromtool(scrape.text)
             #expect(try metricsOfAlertsAndDashboard().filter { scrape.sum($0) == nil } == [])
         }

@@ -189,7 +189,7 @@ private final class MatchPlayback {
     }
 
     func expectEachPushToHaveOneResult() throws {
-        let pushCount = try phones.readAcceptedCounts().pushCount
+        let pushCount = try phones.readAcceptedCounts().tokenPushCount
         try awaitResults { reader.tally.pushCount >= pushCount }
         #expect(reader.tally.pushCount == pushCount)
     }

@@ -215,12 +215,15 @@ import Testing
     @Test func `A missing offset is an error that names the partition`() async throws {
         let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
+        // The coordinator refuses the request of this module. So librdkafka asks too, and finds no offset.
+        broker.failNextRequests(.offsetFetch, with: [Self.topicAuthorizationFailed])
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
-        #expect(await reader.run { !$0.errors.isEmpty })
-        #expect(reader.errors.first?.name == "_AUTO_OFFSET_RESET")
-        #expect(reader.errors.first?.partition == Self.partition)
-        #expect(reader.errors.first?.reason.hasPrefix("commands [0]: ") == true)
+        #expect(await reader.run { reader in reader.errors.contains { $0.partition == Self.partition } })
+        let error = try #require(reader.errors.first { $0.partition == Self.partition })
+        #expect(error.name == "_AUTO_OFFSET_RESET")
+        #expect(error.reason.hasPrefix("commands [0]: "))
         #expect(reader.receivedRecords.isEmpty)
+        #expect(reader.consumer.partitionsWithUnknownOffset.isEmpty)
 
         #expect(reader.consumer.seek(Self.partition, to: .beginning) == nil)
         #expect(await reader.run { $0.receivedRecords.count == 5 })
@@ -229,8 +232,8 @@ import Testing
         producer.close()
     }
 
-    @Test(arguments: ["range", "roundrobin"])
-    func `A new group of the eager protocol reads from the beginning`(strategy: String) async throws {
+    @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
+    func `A new group reads from the beginning`(strategy: String) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 2)
         let producer = try TestProducer(broker)
@@ -327,12 +330,6 @@ import Testing
                 .init(startPositions: [Self.partition: .beginning, otherPartition: .beginning], receivedCount: 0)
             ]
         )
-        if strategy == "cooperative-sticky" {
-            #expect(await firstConsumer.run { $0.errors.count == 2 }, "both are stopped until they are sought")
-            for partition in [Self.partition, otherPartition] {
-                #expect(firstConsumer.consumer.seek(partition, to: .beginning) == nil)
-            }
-        }
         #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 4) == nil)
         #expect(firstConsumer.consumer.commitStoredOffsets() == nil)

@@ -120,7 +120,7 @@ struct RangeResultTests {
         #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
         #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)
-        #expect(Self.counts([.failed: 3, .unregistered: 2]).outcome == .delivered)
+        #expect(Self.counts([.failed: 3, .unregistered: 2]).outcome == .reachedAllMembers)
         #expect(Set(FanoutOutcome.allCases.map { "\($0.name)" }).count == FanoutOutcome.allCases.count)
     }
 }

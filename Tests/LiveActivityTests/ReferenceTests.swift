@@ -101,7 +101,7 @@ struct ReferenceTests {
             result.channel = (texts[3]!, .sandbox)
             (result.supersededCount, result.status, result.reason) = (1, 410, texts[5])
             result.isLifetimeCommand = true
-            (result.apnsIdentifier, result.priority, result.isDemoted, result.budgetLeft) = ((1, 2), 5, true, 0)
+            (result.apnsId, result.priority, result.isDemoted, result.budgetLeft) = ((1, 2), 5, true, 0)
             result.droppedFieldNames = texts[5]!
             (result.policy, result.attemptCount, result.sentTimestamp) = (texts[5], 2, 1_790_000_000)
             (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (1, 2)

@@ -147,7 +147,7 @@ struct WrittenRecordTests {
             result.reason = texts[3]
             result.supersededCount = 12
             result.status = 410
-            result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
+            result.apnsId = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
             result.priority = 5
             result.isDemoted = true
             result.isLifetimeCommand = true

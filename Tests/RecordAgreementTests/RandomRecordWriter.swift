@@ -70,7 +70,7 @@ struct RandomRecordWriter {
             randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0
         )
         (result.isLifetimeCommand, result.isDemoted) = (randomBool(), randomBool())
-        if randomBool() { result.apnsIdentifier = (random.next(), random.next()) }
+        if randomBool() { result.apnsId = (random.next(), random.next()) }
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }

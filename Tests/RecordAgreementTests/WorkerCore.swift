@@ -19,7 +19,7 @@ struct WorkerCore {
         var configuration = DeliveryConfiguration(apps: [appConfiguration], seed: 7)
         configuration.reloadable.policies.append(Policy(name: policy))
         configuration.recordsMax = 64
-        configuration.ledgerWindowOffsetCount = 64
+        configuration.ledgerSpanOffsetCount = 64
         var delivery = Delivery(configuration: configuration, now: now)
         guard let partitionIndex = delivery.assign(topic: topic, number: 0) else { return "no partition" }
         record.withUnsafeBytes { value in

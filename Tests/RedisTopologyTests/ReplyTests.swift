@@ -38,7 +38,7 @@ import Testing
         )
         let map = try #require(HashSlotMap(slots: value, from: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
-        #expect(map.replicas == [.host("here", port: 7_002)])
+        #expect(map.replicaLocations == [.host("here", port: 7_002)])
         #expect(map.primaryIndicesByHashSlot[..<8_192].allSatisfy { $0 == 0 })
         #expect(map.primaryIndicesByHashSlot[8_192...].allSatisfy { $0 == 1 })
     }

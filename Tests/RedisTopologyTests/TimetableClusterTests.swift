@@ -18,8 +18,8 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try TopologyCaller(configuration)
-        let shared = try SharedHashes(configuration: configuration)
-        func claim(_ timetable: [UInt8], _ names: [[UInt8]]) throws -> [SharedHashes.Claim] {
+        let shared = try SharedRedisData(configuration: configuration)
+        func claim(_ timetable: [UInt8], _ names: [[UInt8]]) throws -> [SharedRedisData.Claim] {
             try shared.claimEntries(
                 timetable,
                 names,

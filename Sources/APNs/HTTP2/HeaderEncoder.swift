@@ -72,7 +72,7 @@ struct HeaderEncoder: ~Copyable {
     private var priority5FieldsAfterPath: [UInt8] = []
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece of a push's header block: the name `apns-id`.
-    private var encodedAPNsIdentifierName: [UInt8] = []
+    private var encodedAPNsIdName: [UInt8] = []
     /// Whether the constant pieces above are valid for a push with priority 5 (below: 10). False after a change of the
     /// provider token or of the table's size. The encoder then encodes the next push field by field, and builds the
     /// pieces again.
@@ -140,7 +140,7 @@ struct HeaderEncoder: ~Copyable {
         end = writePath(deviceToken, to: end)
         end = Self.write(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
         end = Self.writeDecimal(expirationSeconds, to: end)
-        end = Self.write(encodedAPNsIdentifierName, to: end)
+        end = Self.write(encodedAPNsIdName, to: end)
         end = Self.writeIdentifier(identifier, to: end)
         return end - output
     }
@@ -264,7 +264,7 @@ struct HeaderEncoder: ~Copyable {
         )
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
-        encodedAPNsIdentifierName = encodeLiteralStart(.identifier)
+        encodedAPNsIdName = encodeLiteralStart(.identifier)
     }
 
     private mutating func encodeFieldsBeforePath() -> [UInt8] {

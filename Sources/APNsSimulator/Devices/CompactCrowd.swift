@@ -75,7 +75,7 @@ public struct CompactCrowd: Sendable, Equatable {
         registeredAtMilliseconds: Int64
     ) -> RegistrationRecord {
         let activity = activityIdentifier(number)
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("app", app)
             writer.member("environment", environment.rawValue)

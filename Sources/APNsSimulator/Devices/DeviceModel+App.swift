@@ -329,7 +329,7 @@ extension DeviceModel {
         let installed = installations[installation]
         let type = types[apps[installed.appIndex].typeIndices[position]]
         let token = tokens.hexadecimal(installed.startTokenIndices[position])
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("app", apps[installed.appIndex].bundleId)
             writer.member("environment", installed.environment.rawValue)
@@ -364,7 +364,7 @@ extension DeviceModel {
         activities[index].tokenIndex = token
         let activity = activities[index]
         let hexadecimal = tokens.hexadecimal(token)
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("app", apps[installation.appIndex].bundleId)
             writer.member("environment", installation.environment.rawValue)

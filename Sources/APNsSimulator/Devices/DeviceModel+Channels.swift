@@ -180,7 +180,7 @@ extension DeviceModel {
     public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
         let appIndex = try appIndex(app)
         let ownChannels = channels.channels.filter { $0.appIndex == appIndex }
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member(
                 "channels",
@@ -192,7 +192,7 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    private func write(_ channel: BroadcastChannel, to writer: inout JSONWriter, nowMilliseconds: Int64) {
+    private func write(_ channel: BroadcastChannel, to writer: inout SimulatorJSONWriter, nowMilliseconds: Int64) {
         writer.object { writer in
             writer.member("channel", channel.identifier)
             writer.member("storage", channel.storesNewestMessage ? "newest" : "none")

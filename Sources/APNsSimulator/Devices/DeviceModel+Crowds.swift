@@ -177,7 +177,7 @@ extension DeviceModel {
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
         let crowd = compactPhones.crowds[try crowdIndex(name, app: app)]
         let tally = CrowdTally(crowd.phones)
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("app", app)
             writer.member("name", name)
@@ -201,7 +201,7 @@ extension DeviceModel {
     }
 
     /// Writes the content states that phones show, newest first.
-    private func writeShownStates(_ phoneCountsByState: [UInt32: Int], to writer: inout JSONWriter) {
+    private func writeShownStates(_ phoneCountsByState: [UInt32: Int], to writer: inout SimulatorJSONWriter) {
         let indicesNewestFirst = phoneCountsByState.keys.sorted {
             (compactPhones.states[Int($0)].timestamp, $0) > (compactPhones.states[Int($1)].timestamp, $1)
         }

@@ -7,7 +7,7 @@ extension DeviceModel {
         /// The id of the activity; nil: the token is a push-to-start token, and the push started no activity.
         var activity: String?
 
-        func write(to writer: inout JSONWriter) {
+        func write(to writer: inout SimulatorJSONWriter) {
             writer.member("app", app)
             if let activity { writer.member("activity", activity) }
             if let device { writer.member("device", device) }

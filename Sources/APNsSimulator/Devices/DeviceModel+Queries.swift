@@ -170,7 +170,7 @@ extension DeviceModel {
     {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, includesAlerts: true)
         return writer.bytes
     }
@@ -194,7 +194,7 @@ extension DeviceModel {
     private mutating func phoneJSON(at index: Int, nowMilliseconds: Int64) -> [UInt8] {
         for activity in installations[index].activityIndices { advance(activity, nowMilliseconds: nowMilliseconds) }
         let installation = installations[index]
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("app", apps[installation.appIndex].bundleId)
             writer.member("device", installation.device)
@@ -250,7 +250,7 @@ extension DeviceModel {
             }
             next += 1
         }
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("next", next)
             writer.member(
@@ -272,7 +272,7 @@ extension DeviceModel {
 
     private func write(
         activity index: Int,
-        to writer: inout JSONWriter,
+        to writer: inout SimulatorJSONWriter,
         nowMilliseconds: Int64,
         includesAlerts: Bool
     ) {
@@ -325,11 +325,11 @@ extension DeviceModel {
         }
     }
 
-    func write(_ effects: EffectCounts, to writer: inout JSONWriter) {
+    func write(_ effects: EffectCounts, to writer: inout SimulatorJSONWriter) {
         writer.member("effects", object: { writer in effects.write(to: &writer) })
     }
 
-    private func write(_ alerts: [Alert], to writer: inout JSONWriter) {
+    private func write(_ alerts: [Alert], to writer: inout SimulatorJSONWriter) {
         writer.member(
             "alerts",
             array: { writer in
@@ -348,7 +348,7 @@ extension DeviceModel {
 
 extension EffectCounts {
     /// Writes each count that is not 0. The key is the name of the effect.
-    func write(to writer: inout JSONWriter) {
+    func write(to writer: inout SimulatorJSONWriter) {
         for effect in PushEffect.allCases where self[effect] > 0 {
             writer.member(String(describing: effect), self[effect])
         }

@@ -42,7 +42,7 @@ extension DeviceModel {
         }
         let focusedPhones = focus.prefix(Self.focusedPhonesPerResponseMax)
             .filter { 0..<phoneCount ~= $0 && installations[$0].lastChangeNumber > since }
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("now", nowMilliseconds)
             writer.member("next", changeCount)
@@ -129,7 +129,7 @@ extension DeviceModel {
     }
 
     /// Writes the details of a phone, as in `focus` of `screensJSON`.
-    private func write(screen number: Int, to writer: inout JSONWriter) {
+    private func write(screen number: Int, to writer: inout SimulatorJSONWriter) {
         let installation = installations[number]
         writer.object { writer in
             writer.member("phone", number)

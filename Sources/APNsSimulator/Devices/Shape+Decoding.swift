@@ -106,8 +106,8 @@ extension Shape {
             if !isCase { fail(.notOneOfTheCases) }
         case .numberEnumeration:
             guard kind == .number else { return fail(.wrongType) }
-            let cases = names[expected.children].map { Int64(String(decoding: $0, as: UTF8.self)) }
-            if !cases.contains(tape.integer(index)) { fail(.notOneOfTheCases) }
+            let isCase = tape.integer(index).map { names[expected.children].contains(Array("\($0)".utf8)) } ?? false
+            if !isCase { fail(.notOneOfTheCases) }
         case .array:
             guard kind == .array else { return fail(.wrongType) }
             var element = index + 1

@@ -27,8 +27,9 @@ public struct Shape: Sendable {
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// For an enumeration, a range of `names`: its raw values. Otherwise a range of `nodes`: the fields of an
-        /// object, or the one element of an array or a dictionary.
+        /// For an enumeration, a range of `names`: its raw values. A number is there in its shortest form, `1` for
+        /// `1.0`. Otherwise a range of `nodes`: the fields of an object, or the one element of an array or a
+        /// dictionary.
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var nameIndex: Int
@@ -147,8 +148,9 @@ public struct Shape: Sendable {
             var (areStrings, areNumbers) = (true, true)
             tape.forEachElement(of: index) { element in
                 areStrings = areStrings && tape[element].kind == .string
-                areNumbers = areNumbers && tape.integer(element) != nil
-                rawValues.append(areStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
+                let number = tape.integer(element)
+                areNumbers = areNumbers && number != nil
+                rawValues.append(Array((areStrings ? tape.string(element) : "\(number ?? 0)").utf8))
             }
             guard areStrings || areNumbers, !rawValues.isEmpty else {
                 throw Fault(path: path, reason: "an enum is a list of strings, or of whole numbers")

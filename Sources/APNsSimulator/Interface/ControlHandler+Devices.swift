@@ -296,13 +296,13 @@ extension ControlHandler {
         return Self.jsonObject { _ in }
     }
 
-    static func jsonObject(_ body: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter()
+    static func jsonObject(_ body: (inout SimulatorJSONWriter) -> Void) -> [UInt8] {
+        var writer = SimulatorJSONWriter()
         writer.object(body)
         return writer.bytes
     }
 
-    static func write(_ records: [RegistrationRecord], to writer: inout JSONWriter) {
+    static func write(_ records: [RegistrationRecord], to writer: inout SimulatorJSONWriter) {
         writer.member(
             "registrations",
             array: { writer in

@@ -120,7 +120,7 @@ extension Faults {
         }
     }
 
-    fileprivate func write(to writer: inout JSONWriter) {
+    fileprivate func write(to writer: inout SimulatorJSONWriter) {
         writer.member("latencyMillisecondsMin", latencyMilliseconds.lowerBound)
         writer.member("latencyMillisecondsMax", latencyMilliseconds.upperBound)
         for share in Self.requestShares { writer.member("\(share.key)", self[keyPath: share.path]) }

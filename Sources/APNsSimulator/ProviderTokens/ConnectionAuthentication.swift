@@ -18,7 +18,7 @@ struct ConnectionAuthentication: ~Copyable {
 
     enum Phase {
         case unauthenticated
-        case bound(ProviderToken, sinceMilliseconds: Int64)
+        case bound(VerifiedProviderToken, sinceMilliseconds: Int64)
         case expired
     }
 
@@ -31,7 +31,7 @@ struct ConnectionAuthentication: ~Copyable {
     private(set) var verificationCount = 0
 
     init() {
-        currentToken = .allocate(byteCount: ProviderToken.bytesMax, alignment: 8)
+        currentToken = .allocate(byteCount: VerifiedProviderToken.bytesMax, alignment: 8)
     }
 
     deinit {
@@ -68,10 +68,10 @@ struct ConnectionAuthentication: ~Copyable {
         {
             return expireIfTooOld(boundToken, nowMilliseconds: nowMilliseconds)
         }
-        let verifiedToken: ProviderToken
+        let verifiedToken: VerifiedProviderToken
         verificationCount += 1
-        do throws(ProviderToken.Fault) {
-            verifiedToken = try ProviderToken(token, keys: keys, environment: environment)
+        do throws(VerifiedProviderToken.Fault) {
+            verifiedToken = try VerifiedProviderToken(token, keys: keys, environment: environment)
         } catch {
             return error == .otherEnvironment ? .badEnvironmentKeyIdInToken : .invalidProviderToken
         }
@@ -79,7 +79,7 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     private mutating func changeToken(
-        to verifiedToken: ProviderToken,
+        to verifiedToken: VerifiedProviderToken,
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
     ) -> SimulatedResponse {
@@ -97,10 +97,10 @@ struct ConnectionAuthentication: ~Copyable {
         return .success
     }
 
-    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> SimulatedResponse {
+    private mutating func expireIfTooOld(_ token: VerifiedProviderToken, nowMilliseconds: Int64) -> SimulatedResponse {
         let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAtSeconds)
-        guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
-        guard ageSeconds <= ProviderToken.ageSecondsMax else {
+        guard !overflow, ageSeconds >= -VerifiedProviderToken.ageSecondsMax else { return .invalidProviderToken }
+        guard ageSeconds <= VerifiedProviderToken.ageSecondsMax else {
             phase = .expired
             return .expiredProviderToken
         }

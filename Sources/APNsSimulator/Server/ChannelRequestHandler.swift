@@ -14,8 +14,8 @@ enum ChannelRequestHandler {
         guard channelResponse == .success else { return channelResponse }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
         guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
-        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.receivedBodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyByteCount > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyByteCount <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
@@ -34,8 +34,8 @@ enum ChannelRequestHandler {
         guard commonResponse == .success else { return commonResponse }
         if head.path == .channelList { return .success }
         guard head.method == .post else { return validateChannel(head) }
-        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.receivedBodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyByteCount > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyByteCount <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         guard isObject(body(slot), tape: &tape) else { return .badRequestPayload }
         return validateCreation(tape)
     }
@@ -76,7 +76,7 @@ enum ChannelRequestHandler {
 
     private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         slot.pointee.memory.prefix(
-            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyByteRange.count),
+            min(slot.pointee.receivedBodyByteCount, RequestMemory.bodyByteRange.count),
             of: RequestMemory.bodyByteRange
         )
     }
@@ -151,7 +151,7 @@ enum ChannelRequestHandler {
             model.channels.delete(index, nowMilliseconds: nowMilliseconds)
             slot.pointee.successStatus = .deleted
         } else {
-            var writer = JSONWriter()
+            var writer = SimulatorJSONWriter()
             writer.object { writer in
                 writer.member("message-storage-policy", model.channels[index].storesNewestMessage ? 1 : 0)
                 writer.member("push-type", "LiveActivity")
@@ -184,7 +184,7 @@ enum ChannelRequestHandler {
     }
 
     private static func channelListJSON(_ identifiers: [String]) -> [UInt8] {
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("channels", array: { writer in for identifier in identifiers { writer.string(identifier) } })
         }

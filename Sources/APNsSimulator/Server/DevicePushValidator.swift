@@ -26,8 +26,8 @@ enum DevicePushValidator {
         guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topicByteRange)) else {
             return .badTopic
         }
-        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
-        guard slot.pointee.receivedBodyBytes <= bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyByteCount > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyByteCount <= bodyBytesMax else { return .payloadTooLarge }
         guard head.path == .device else { return .badDeviceToken }
         return .success
     }

@@ -37,7 +37,7 @@ public struct GoAway: Sendable, Equatable {
 
     var debugData: [UInt8] {
         if reason.isEmpty { return [] }
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { $0.member("reason", reason) }
         return writer.bytes
     }

@@ -88,11 +88,11 @@ final class PushLog: IterationEndHandler {
     ) {
         let (memory, head) = (slot.pointee.memory, slot.pointee.head)
         let body = memory.prefix(
-            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyByteRange.count),
+            min(slot.pointee.receivedBodyByteCount, RequestMemory.bodyByteRange.count),
             of: RequestMemory.bodyByteRange
         )
         let payload = try? PushPayload(body, tape: &tape)
-        var writer = JSONWriter()
+        var writer = SimulatorJSONWriter()
         writer.object { writer in
             writer.member("time", nowMilliseconds)
             writer.member("status", result.status)
@@ -121,7 +121,11 @@ final class PushLog: IterationEndHandler {
         append(writer.bytes)
     }
 
-    private static func write(_ payload: PushPayload?, _ tape: borrowing JSONTape, to writer: inout JSONWriter) {
+    private static func write(
+        _ payload: PushPayload?,
+        _ tape: borrowing JSONTape,
+        to writer: inout SimulatorJSONWriter
+    ) {
         let null = Array("null".utf8)
         guard let payload else {
             for name in ["event", "timestamp", "alert", "state"] { writer.member(name, json: null) }

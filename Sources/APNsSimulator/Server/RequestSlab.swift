@@ -4,7 +4,7 @@ struct RequestSlot {
     var head = RequestHead()
     /// The number of received bytes of the body. Bytes for which `RequestMemory.bodyByteRange` has no room are counted,
     /// but not kept.
-    var receivedBodyBytes = 0
+    var receivedBodyByteCount = 0
     var streamIdentifier: Int32 = 0
     /// How often the slot has been freed. A delayed response stores this number when it is scheduled. If the number has
     /// changed when the response is due, the request has ended, and the response is not sent.
@@ -13,7 +13,7 @@ struct RequestSlot {
     /// reference is always valid.
     var connection: Unmanaged<ServerConnection>?
     var responseByteCount = 0
-    var sentResponseBytes = 0
+    var sentResponseByteCount = 0
     var response = SimulatedResponse.success
     /// The HTTP status if `response` is `success`: 201 for a created channel, 204 for a deleted channel, else 200.
     var successStatus = SuccessStatus.ok
@@ -68,11 +68,11 @@ struct RequestSlab: ~Copyable {
     mutating func free(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(usedSlotCount > 0)
         slot.pointee.head = RequestHead()
-        slot.pointee.receivedBodyBytes = 0
+        slot.pointee.receivedBodyByteCount = 0
         slot.pointee.generation &+= 1
         slot.pointee.connection = nil
         slot.pointee.responseByteCount = 0
-        slot.pointee.sentResponseBytes = 0
+        slot.pointee.sentResponseByteCount = 0
         slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.managementResponseBody.isEmpty { slot.pointee.managementResponseBody = [] }

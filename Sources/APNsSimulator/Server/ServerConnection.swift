@@ -178,7 +178,7 @@ final class ServerConnection {
                 nowMilliseconds: nowMilliseconds
             )
             guard checkResult.response == .success else { return (checkResult, nil) }
-            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.bodyByteRange)
+            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyByteCount, of: RequestMemory.bodyByteRange)
             let effect = model.deliver(
                 body,
                 tokenReference: tokenReference,

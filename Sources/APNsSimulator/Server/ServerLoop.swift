@@ -18,7 +18,7 @@ struct ServiceSetup: @unchecked Sendable {
 
 /// Passes work from other threads to a service thread: calls of ``Simulator``, and new connections. Requests need no
 /// mailbox, because they arrive on their service thread.
-final class Mailbox: Sendable {
+final class ServerLoopMailbox: Sendable {
     typealias WorkItem = @Sendable (ServerLoop) -> Void
 
     /// The maximum number of queued work items (R4). Calls of the control interface and accepted connections need far
@@ -69,7 +69,7 @@ final class ServerLoop {
 
     let loop: EventLoop
     let setup: ServiceSetup
-    let mailbox: Mailbox
+    let mailbox: ServerLoopMailbox
     var random: SplitMix64
     private var faultSampler: FaultSampler
     private var managementFaultSampler = FaultSampler(Faults())
@@ -88,10 +88,10 @@ final class ServerLoop {
     private var responseTimerDueMilliseconds = Int64.max
     private var listeners: [Listener] = []
     private var listenerHandlers: [ServiceListenerHandler] = []
-    private var threadMailboxes: [Mailbox] = []
+    private var threadMailboxes: [ServerLoopMailbox] = []
     private var nextThreadIndex = 0
 
-    init(loop: EventLoop, setup: ServiceSetup, mailbox: Mailbox, faultSampler: FaultSampler, seed: UInt64)
+    init(loop: EventLoop, setup: ServiceSetup, mailbox: ServerLoopMailbox, faultSampler: FaultSampler, seed: UInt64)
         throws(SystemError)
     {
         self.loop = loop
@@ -132,7 +132,7 @@ final class ServerLoop {
     }
 
     /// Listens on an address, and returns the port. Distributes the accepted connections over the threads, round robin.
-    func listen(on address: SocketAddress, for service: SimulatedService, threadMailboxes: [Mailbox])
+    func listen(on address: SocketAddress, for service: SimulatedService, threadMailboxes: [ServerLoopMailbox])
         throws(SystemError)
         -> UInt16
     {

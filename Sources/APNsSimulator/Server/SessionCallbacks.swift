@@ -94,15 +94,15 @@ private func dataChunkReceived(
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, streamIdentifier) else { return 0 }
-    let receivedBytes = slot.pointee.receivedBodyBytes
-    slot.pointee.receivedBodyBytes = receivedBytes + count
+    let receivedByteCount = slot.pointee.receivedBodyByteCount
+    slot.pointee.receivedBodyByteCount = receivedByteCount + count
     let body = slot.pointee.memory[RequestMemory.bodyByteRange]
-    let keptBytes = min(count, max(0, body.count - receivedBytes))
-    if keptBytes > 0 {
-        UnsafeMutableRawBufferPointer(rebasing: body[receivedBytes..<receivedBytes + keptBytes])
-            .copyMemory(from: UnsafeRawBufferPointer(start: data, count: keptBytes))
+    let keptByteCount = min(count, max(0, body.count - receivedByteCount))
+    if keptByteCount > 0 {
+        UnsafeMutableRawBufferPointer(rebasing: body[receivedByteCount..<receivedByteCount + keptByteCount])
+            .copyMemory(from: UnsafeRawBufferPointer(start: data, count: keptByteCount))
     }
-    if slot.pointee.receivedBodyBytes > receivedBodyBytesMax {
+    if slot.pointee.receivedBodyByteCount > receivedBodyBytesMax {
         nghttp2_submit_rst_stream(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
@@ -171,11 +171,11 @@ private func copyNextPart(
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>
 ) -> Int {
-    let sentBytes = slot.pointee.sentResponseBytes
-    let count = min(length, response.count - sentBytes)
+    let sentByteCount = slot.pointee.sentResponseByteCount
+    let count = min(length, response.count - sentByteCount)
     UnsafeMutableRawBufferPointer(start: buffer, count: count)
-        .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sentBytes..<sentBytes + count]))
-    slot.pointee.sentResponseBytes = sentBytes + count
-    if sentBytes + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
+        .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sentByteCount..<sentByteCount + count]))
+    slot.pointee.sentResponseByteCount = sentByteCount + count
+    if sentByteCount + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return count
 }

@@ -295,8 +295,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         pace != nil && (token != nil || start != nil || (registeredAtMilliseconds ?? 0) > 0)
     }
 
-    /// Begins the activity's life with a token, or with a start that is read again. Usually does nothing if a life has
-    /// begun.
+    /// Begins the activity's life with a token, or with a start that is read again. Does nothing if a life has begun
+    /// and `mayBeLaterLife` is false.
     ///
     /// - Parameters:
     ///   - writtenAtMilliseconds: if the record is read again (R25), when the life began: when the token's record was

@@ -36,11 +36,16 @@ public struct StoreModel: Sendable {
         case .reportLifetimeEvent(let event, let kept):
             TimetableEntry.apply(event, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLifetime(let beganAtMilliseconds, let stateVersion, _):
-            return StoreReply(
-                TimetableEntry.permitCommandOrMakeDue(&lives[key], from: beganAtMilliseconds, showing: stateVersion)
-                    ? .retry : .superseded
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let claimDelayMilliseconds):
+            // The model has no claims, so the delay never doubles.
+            let nextClaimAtMilliseconds = nowMilliseconds + claimDelayMilliseconds
+            let isPermitted = TimetableEntry.permitCommandOrMakeDue(
+                &lives[key],
+                from: beganAtMilliseconds,
+                showing: stateVersion,
+                nextClaimAtMilliseconds: nextClaimAtMilliseconds
             )
+            return StoreReply(isPermitted ? .retry : .superseded)
         default: break
         }
         switch call.subject.kind {

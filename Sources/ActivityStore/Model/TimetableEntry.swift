@@ -89,22 +89,29 @@ public struct TimetableEntry: Sendable, Equatable {
     /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
     /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same.
     ///
-    /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a
-    ///   newer state, the restart must not be sent. The life is then due at once, so that a worker makes another
-    ///   restart.
+    /// - Parameters:
+    ///   - stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a newer
+    ///     state, the restart must not be sent. The life is then due at once, so that a worker makes another restart.
+    ///     But if the restart has already begun its life, the life stays due at the end of its lifetime.
+    ///   - nextClaimAtMilliseconds: when a life that continues is due next.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,
-        showing stateVersion: Version?
+        showing stateVersion: Version?,
+        nextClaimAtMilliseconds: Int64
     )
         -> Bool
     {
         guard let knownLife = life, knownLife.beganAtMilliseconds == beganAtMilliseconds else { return false }
-        guard let stateVersion, let shownUpdate = knownLife.shownUpdate, shownUpdate.version > stateVersion else {
-            return true
+        if let stateVersion {
+            guard knownLife.kind == .restarting else { return true }
+            if let shownUpdate = knownLife.shownUpdate, shownUpdate.version > stateVersion {
+                life?.dueMilliseconds = beganAtMilliseconds
+                return false
+            }
         }
-        life?.dueMilliseconds = beganAtMilliseconds
-        return false
+        life?.dueMilliseconds = nextClaimAtMilliseconds
+        return true
     }
 
     private mutating func become(_ kind: Kind, beganAtMilliseconds: Int64, dueMilliseconds: Int64) {

@@ -260,7 +260,17 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
     end
-    -- The app may say which version it shows: Redis has perhaps lost this version (admit.lua: Shown versions).
+    -- The app may say which version it shows: Redis has lost this version, has never known it, or could not send it
+    -- without a token (admit.lua: Shown versions). The first row that applies decides, otherwise the phase stays:
+    --     shown version    newest version           what follows
+    --     newer            may change               The shown version is the newest, and SETTLED.
+    --     newer or equal   is held, and is no end   HELD and HELD_ALERT lead to SETTLED. The two with a push under way
+    --                                               lead to SENDING: the response settles the version.
+    --     equal            may change, and waits    SETTLED: the phone shows it already, so it needs no push. For
+    --                                               example, Redis had lost that it was sent.
+    -- The newest version may change (`mayChangeNewest`) if it is no end, and the app cannot show a later push by now.
+    -- The conditions compare phases by the order of their letters: SENDING, START_SENDING, NOT_SHOWN, HELD, HELD_ALERT,
+    -- SENDING_HELD, SENDING_HELD_ALERT, NO_VERSION, SETTLED, WAITING, WAITING_OLDER_ALERT, SENDING_OLDER_ALERT.
     local nextVersion, nextAssignedTimestamp = newestVersion, lastAssignedTimestamp
     if shownVersion ~= '' then
       local shownTimestamp, newestIsHeld = read('<I5', shownVersion), phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@

@@ -56,8 +56,11 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 --   ARGV[4], and longer after several claims.
 -- - A restart also has ARGV[5], the version of the state that it shows. If a newer state has come since, the reply is
 --   `superseded`, and another restart is due at once.
+-- - A restart may be read again after it has begun its life. The reply is then `retry`, because the activity's value
+--   decides what becomes of the record. But the life stays due at the end of its lifetime. Otherwise it would end soon.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
+  if ARGV[5] and lifeKind ~= 'r' then return 'retry' end
   local shownUpdate = ARGV[5] and callRedis('HGET', updates, activity)
   if shownUpdate and string.sub(shownUpdate, 1, #ARGV[5]) > ARGV[5] then
     callRedis('ZADD', timetable, at, activity)

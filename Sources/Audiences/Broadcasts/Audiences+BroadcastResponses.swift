@@ -51,7 +51,7 @@ extension Audiences {
             )
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         case .retrySoon, .retryLater, .ambiguous:
-            let pauseMilliseconds = randomBroadcastRetryPauseMilliseconds(of: broadcast, result)
+            let pauseMilliseconds = chooseBroadcastRetryPauseMilliseconds(of: broadcast, result)
             retryBroadcast(broadcast, pauseMilliseconds: pauseMilliseconds, now: now)
         }
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
@@ -70,11 +70,11 @@ extension Audiences {
         slot.pointee.times.lastResponseAtMilliseconds = result.responseAtWallMilliseconds
     }
 
-    private mutating func randomBroadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult)
+    private mutating func chooseBroadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult)
         -> Int64
     {
         let failedAttemptCount = broadcasts[broadcast].failedAttemptCount
-        let pauseMilliseconds = randomRetryPauseMilliseconds(
+        let pauseMilliseconds = chooseRetryPauseMilliseconds(
             failedAttemptCount: failedAttemptCount < .max ? failedAttemptCount + 1 : .max
         )
         return result.isRetryPermitted

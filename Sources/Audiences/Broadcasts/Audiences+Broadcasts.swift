@@ -313,7 +313,7 @@ extension Audiences {
             expirationSeconds: apnsChannel.storage == .none
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
-            apnsIdentifier: random.nextUUID(),
+            apnsId: random.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
     }

@@ -166,9 +166,10 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             audiences[audience].waitingCommands.prepend(command, in: &commands)
         } else if commands[first].version == commands[command].version {
-            // Keep `command`, because it may carry an older command's alert. `merge` would keep `first`.
+            // Keep `command`, because it may carry an older command's alert. `merge` would keep `first`, which was read
+            // later: behind a start that has been dropped since.
             audiences[audience].waitingCommands.replace(first, by: command, in: &commands)
-            finishCommand(first, .outcome(.duplicate))
+            finishDuplicate(first, of: command)
         } else {
             merge(command, with: first, of: audience)
         }

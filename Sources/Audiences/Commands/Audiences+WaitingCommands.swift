@@ -64,7 +64,7 @@ extension Audiences {
     /// If both are copies of one record, this lane has lost the partition, got it back, and read the record again. Then
     /// `kept` gets the new copy, and the old copy is returned to `Delivery`. If the new copy were returned, its offset
     /// would settle before `kept` is fanned out, and a crash would lose the command.
-    private mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
+    mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
         let (newRecord, oldRecord) = (commands[duplicate].record, commands[kept].record)
         if commands[duplicate].partition == commands[kept].partition,
             commands[duplicate].offset == commands[kept].offset

@@ -15,7 +15,7 @@ public struct AudiencePush {
     public var priority: UInt8
     /// Until when APNs keeps the push, UNIX seconds. 0: APNs does not keep it.
     public var expirationSeconds: Int64
-    public var apnsIdentifier: (UInt64, UInt64)
+    public var apnsId: (UInt64, UInt64)
     /// Whether an earlier attempt for the member or the broadcast failed. The push then counts against the pool's
     /// budget for retries. (R21)
     public var isRetry: Bool

@@ -91,7 +91,7 @@ public struct AudiencesConfiguration: Sendable {
     package static let membersPerRangeMax = 4_000
     /// How far above its committable offset a partition may be read, in offsets. A power of two, because the lowest
     /// bits of an offset are the index of its bit in the ledger.
-    public var ledgerWindowOffsetCount = 1 << 16
+    public var ledgerSpanOffsetCount = 1 << 16
     /// The session timeout of the Kafka consumers: a dead worker's partitions get a new owner after this time at the
     /// earliest.
     public var consumerSessionTimeoutMilliseconds: Int64 = 8_000

@@ -2,7 +2,7 @@ import Delivery
 public import LiveActivity
 
 /// A record to be produced. The shell reports its delivery through ``Audiences/handleDeliveryReport(_:_:now:)``.
-public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
+public struct OutgoingAudienceRecord: Sendable, Equatable, RefusableRecord {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         /// A command for the members of one range (``SegmentRange``), or for one channel. It goes to the fan-out topic.
         case fanout
@@ -23,12 +23,14 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 
     public let kind: Kind
+    /// How often Kafka has refused this record as too large.
+    package private(set) var refusalCount: UInt8 = 0
     /// For a fan-out record: the index of its range (0 to 255). For the record of a broadcast: ``channelNumberBase``
     /// plus the raw value of the channel's environment.
     public let rangeOrChannelNumber: UInt16
     /// The lowest number that stands for a channel. It is above 255, the highest index of a range, and so low that a
-    /// ``tag`` needs only eleven bits for ``rangeOrChannelNumber``.
-    static let channelNumberBase: UInt16 = 0x400
+    /// ``tag`` needs only nine bits for ``rangeOrChannelNumber``.
+    static let channelNumberBase: UInt16 = 0x100
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
@@ -74,20 +76,30 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 
     /// The tag for the delivery report, in the lower 48 bits.
     public var tag: UInt64 {
-        Self.audiencesCoreBit | UInt64(kind.rawValue) << 43 | UInt64(rangeOrChannelNumber) << 32 | UInt64(rawIndex)
+        Self.audiencesCoreBit | UInt64(kind.rawValue) << 44 | UInt64(refusalCount) << 41
+            | UInt64(rangeOrChannelNumber) << 32 | UInt64(rawIndex)
     }
 
     /// Reads a tag; nil if this core makes no such tag.
     public init?(tag: UInt64) {
-        guard tag & Self.audiencesCoreBit != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 43 & 0xF))
+        guard tag & Self.audiencesCoreBit != 0, let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 44 & 0x7))
         else {
             return nil
         }
         self.init(
             kind,
-            rangeOrChannelNumber: UInt16(truncatingIfNeeded: tag >> 32 & 0x7FF),
+            rangeOrChannelNumber: UInt16(truncatingIfNeeded: tag >> 32 & 0x1FF),
             UInt32(truncatingIfNeeded: tag)
         )
+        refusalCount = UInt8(truncatingIfNeeded: tag >> 41 & 0x7)
+    }
+
+    /// The next attempt after Kafka has refused this one as too large; nil if there were enough.
+    var nextAttempt: OutgoingAudienceRecord? {
+        guard refusalCount < OutgoingRecord.retriesAfterRefusalMax else { return nil }
+        var attempt = self
+        attempt.refusalCount += 1
+        return attempt
     }
 }
 

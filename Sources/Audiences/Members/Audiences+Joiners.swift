@@ -33,7 +33,7 @@ extension Audiences {
             hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembershipChange(change) }
         membershipChanges[change].nextCheckAtMilliseconds =
-            slot.allNotifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
+            slot.allAudiencesNotifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
         startMembershipChangeTimer(change)
         requestNewestStates(change)
     }
@@ -141,7 +141,7 @@ extension Audiences {
                 policy: defaultPolicyIndex(of: slot.member.appIndex),
                 from: now.wallSeconds
             ),
-            apnsIdentifier: random.nextUUID(),
+            apnsId: random.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
     }
@@ -179,7 +179,7 @@ extension Audiences {
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
         membershipChanges[change].failedAttemptCount = failedAttemptCount
-        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
+        var pauseMilliseconds = chooseRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if needsLongPause { extendToLongRetryPause(&pauseMilliseconds) }
         backOff(change, for: pauseMilliseconds, now: now)
     }
@@ -197,18 +197,19 @@ extension Audiences {
     /// Makes a joiner wait because there is too little room for its state. If APNs delays its push, the pause is long,
     /// so that the joiners of a long outage do not request their states again and again.
     mutating func backOffForLackOfBytes(_ change: MembershipChangeIndex, now: Moment) {
-        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: 1)
+        var pauseMilliseconds = chooseRetryPauseMilliseconds(failedAttemptCount: 1)
         if isPushDelayedByAPNs(change) { extendToLongRetryPause(&pauseMilliseconds) }
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
     /// Whether the core gives up the push to this joiner, because at least one of these is true:
     /// - A later change of the same member has come.
-    /// - The partition of its registration has moved, and the push may wait no longer (`movedWaitEndMilliseconds`).
+    /// - The partition of its registration has moved, and the push may wait no longer
+    ///   (`partitionMoveWaitEndMilliseconds`).
     /// - APNs delays the push, and slots are scarce.
     private func mustGiveUp(_ change: MembershipChangeIndex, now: Moment) -> Bool {
         let slot = membershipChanges[change]
-        return slot.isOverriddenByLaterChange || slot.movedWaitEndMilliseconds < now.monotonicMilliseconds
+        return slot.isOverriddenByLaterChange || slot.partitionMoveWaitEndMilliseconds < now.monotonicMilliseconds
             || areChangeSlotsScarce(forApp: Int(slot.member.appIndex)) && isPushDelayedByAPNs(change)
     }
 
@@ -243,7 +244,7 @@ extension Audiences {
     /// be given up or its state has expired.
     mutating func handleMembershipChangeTimer(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
-        if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
+        if now.monotonicMilliseconds >= membershipChanges[change].allAudiencesNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
             queueMemberToSettle(of: change)

@@ -45,7 +45,7 @@ extension Audiences {
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
             return storeQueue.append(.notifyAudience(change))
         }
-        membershipChanges[change].allNotifiedAtMilliseconds = now.monotonicMilliseconds
+        membershipChanges[change].allAudiencesNotifiedAtMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember
         guard successor != .null else { return beginShowingNewestState(change, now: now) }
         endMembershipChange(change)
@@ -63,8 +63,8 @@ extension Audiences {
     /// Lets `Delivery` settle the registration that caused this change: queues the member for
     /// ``takeMemberToSettle()``, once for each change. The change itself may go on.
     mutating func queueMemberToSettle(of change: MembershipChangeIndex) {
-        guard !membershipChanges[change].mayRegistrationSettle else { return }
-        membershipChanges[change].mayRegistrationSettle = true
+        guard !membershipChanges[change].wasQueuedToSettle else { return }
+        membershipChanges[change].wasQueuedToSettle = true
         membersToSettle.append(membershipChanges[change].member)
     }
 

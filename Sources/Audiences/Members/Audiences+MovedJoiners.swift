@@ -23,9 +23,9 @@ extension Audiences {
         forEachChange(ofRegistrationsPartition: partition) { slot in
             // If an earlier move has limited this wait, keep the limit and the offset of that move. Another worker may
             // have settled records since then, even if the partition was back meanwhile.
-            guard slot.movedWaitEndMilliseconds == .max else { return }
-            slot.movedWaitEndMilliseconds = now.monotonicMilliseconds + Self.giveUpMovedJoinerAfterMilliseconds
-            slot.settledEndOffset = settledEndOffset
+            guard slot.partitionMoveWaitEndMilliseconds == .max else { return }
+            slot.partitionMoveWaitEndMilliseconds = now.monotonicMilliseconds + Self.giveUpMovedJoinerAfterMilliseconds
+            slot.settledEndOffsetAtMove = settledEndOffset
         }
     }
 
@@ -48,11 +48,11 @@ extension Audiences {
         guard !areLaterRecordsSettled else { return }
         let sessionTimeoutMilliseconds = configuration.consumerSessionTimeoutMilliseconds
         forEachChange(ofRegistrationsPartition: partition) { slot in
-            let movedAtMilliseconds = slot.movedWaitEndMilliseconds - Self.giveUpMovedJoinerAfterMilliseconds
-            guard offset <= slot.settledEndOffset,
+            let movedAtMilliseconds = slot.partitionMoveWaitEndMilliseconds - Self.giveUpMovedJoinerAfterMilliseconds
+            guard offset <= slot.settledEndOffsetAtMove,
                 now.monotonicMilliseconds - movedAtMilliseconds < sessionTimeoutMilliseconds
             else { return }
-            slot.movedWaitEndMilliseconds = .max
+            slot.partitionMoveWaitEndMilliseconds = .max
         }
     }
 

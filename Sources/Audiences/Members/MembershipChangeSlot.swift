@@ -96,17 +96,17 @@ struct MembershipChangeSlot: LinkedSlot {
     var deadTokenRefusalCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberToSettle()``, after which `Delivery` settles the
     /// member's registration. Each change queues its member once.
-    var mayRegistrationSettle = false
+    var wasQueuedToSettle = false
     /// Whether a later change of the same member has come, which shows the member the newest state instead.
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
-    var allNotifiedAtMilliseconds: Int64 = .max
+    var allAudiencesNotifiedAtMilliseconds: Int64 = .max
     /// When the core gives up the push because the registration's partition has moved (monotonic milliseconds,
     /// `Audiences+MovedJoiners`). `.max`: the partition has not moved, or it has come back and no other worker can have
     /// settled its records.
-    var movedWaitEndMilliseconds: Int64 = .max
+    var partitionMoveWaitEndMilliseconds: Int64 = .max
     /// Below this offset, all records of the partition were settled when the partition moved; `.min`: it has not moved.
-    var settledEndOffset: Int64 = .min
+    var settledEndOffsetAtMove: Int64 = .min
     /// When the core must check the change again (monotonic milliseconds); `.max`: no time is set.
     var nextCheckAtMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.

@@ -24,7 +24,7 @@ extension Audiences {
         }
         let round = pages[page].round
         guard rounds[round].phase == .running || rounds[round].phase == .restoring,
-            !rounds[round].claim.hasReachedMemberWaitLimit
+            !rounds[round].claim.hasMemberWaitTimedOut
         else { return false }
         let sinceMilliseconds = pages[page].membersMissingSinceMilliseconds ?? now.monotonicMilliseconds
         pages[page].membersMissingSinceMilliseconds = sinceMilliseconds
@@ -33,7 +33,7 @@ extension Audiences {
         // of this wait is enough.
         guard sinceMilliseconds >= membersLastCompleteAtMilliseconds else { return false }
         guard now.monotonicMilliseconds - sinceMilliseconds < Self.memberWaitMillisecondsMax else {
-            rounds[round].claim.hasReachedMemberWaitLimit = true
+            rounds[round].claim.hasMemberWaitTimedOut = true
             return false
         }
         // Forget that no page was found at this lower bound, because after the wait the store may have the page again.

@@ -9,12 +9,13 @@ struct MemberCoordinates {
 
 /// The order in which the members of a round's pages have their turns.
 extension Audiences {
-    /// Returns the member below the position `endPosition` that has its turn next. Nil if all members below
-    /// `endPosition` have had their turn, or if the next one has not been read yet.
+    /// Moves the round's current page (``RoundPages/current``) to the page of the member that has its turn next, and
+    /// returns this member. Returns nil if all members below the position `endPosition` have had their turn, or if the
+    /// next one has not been read yet. Even then, the current page moves past pages whose members have had their turn.
     ///
     /// In a member's turn, the shell takes the push to the member, or the core produces the member's start. Some
     /// members get neither, for example if the version (``RangeVersionSlot``) has expired.
-    mutating func findNextMember(of round: RoundIndex, endPosition: UInt64) -> MemberCoordinates? {
+    mutating func moveToNextMember(of round: RoundIndex, endPosition: UInt64) -> MemberCoordinates? {
         var page = rounds[round].pages.current == .null ? rounds[round].pages.first : rounds[round].pages.current
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.current = page
@@ -30,7 +31,7 @@ extension Audiences {
         return nil
     }
 
-    /// Ends the turn of the member that ``findNextMember(of:endPosition:)`` has returned: notes its version and its
+    /// Ends the turn of the member that ``moveToNextMember(of:endPosition:)`` has returned: notes its version and its
     /// progress, for example a push in flight, or an outcome without a push. The next member then has its turn.
     mutating func advancePast(_ next: MemberCoordinates, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)

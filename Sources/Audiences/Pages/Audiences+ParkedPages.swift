@@ -126,7 +126,7 @@ extension Audiences {
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
         // This seldom costs time: the round may go only one lap above its lowest parked member. So these members might
         // have to wait for the parked member anyway.
-        if !hasRoomForPage(of: round) { discardUnsentMembers(of: round, offersRoom: false) }
+        if !hasRoomForPage(of: round) { discardUnsentMembers(of: round, offersRoomToWaitingRounds: false) }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         guard hasRoomForPage(of: round) else {
             // Queue the round, because each page that is freed goes to the queued rounds at once. If another parked
@@ -163,7 +163,7 @@ extension Audiences {
         if rounds[round].members.parkedMemberAwaitingPage == member {
             rounds[round].members.parkedMemberAwaitingPage = .null
         }
-        parkedMembers[member].isUnderWay = true
+        parkedMembers[member].isBeingHandled = true
         // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
         rounds[round].members.refusedOrReadAgainCount += 1
         let page = addPage(round, startPosition: parkedMembers[member].position)

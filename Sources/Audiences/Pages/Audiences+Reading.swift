@@ -297,7 +297,8 @@ extension Audiences {
 
     /// Discards all pages of a round that has ended, is abandoned or has lost its claim, and offers the freed room to
     /// the waiting rounds. The outcomes on these pages no longer count: if the round gets a new claim and sends again,
-    /// it begins at its completed position. To keep the outcomes, use ``discardUnsentMembers(of:offersRoom:)``.
+    /// it begins at its completed position. To keep the outcomes, use
+    /// ``discardUnsentMembers(of:offersRoomToWaitingRounds:)``.
     mutating func discardAllPages(of round: RoundIndex) {
         discardListedPages(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
@@ -310,9 +311,9 @@ extension Audiences {
     /// - Another page is needed sooner, and there is no room for it.
     /// - The round sends nothing more, but the outcomes of the members that have had their turn must be recorded.
     ///
-    /// - Parameter offersRoom: false if the caller first takes the room for a page of this round, and then calls
-    ///   ``offerPageRoom(_:)``.
-    mutating func discardUnsentMembers(of round: RoundIndex, offersRoom: Bool = true) {
+    /// - Parameter offersRoomToWaitingRounds: false if the caller first takes the room for a page of this round, and
+    ///   then calls ``offerPageRoom(_:)``.
+    mutating func discardUnsentMembers(of round: RoundIndex, offersRoomToWaitingRounds: Bool = true) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
@@ -330,14 +331,14 @@ extension Audiences {
             rounds[round].pages.list = keptPages
         }
         rounds[round].progress.readPosition = rounds[round].progress.currentPosition
-        if offersRoom { offerPageRoom(Int(rounds[round].appIndex)) }
+        if offersRoomToWaitingRounds { offerPageRoom(Int(rounds[round].appIndex)) }
     }
 
     /// Removes all pages from a round's list. Frees each page now or, if a reply or an outcome is still to come for it,
     /// later (``PageSlot/Phase/discarded``).
     ///
     /// The caller must offer the freed room afterwards. If this function offered the room itself, the round could get a
-    /// page while ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
+    /// page while ``discardUnsentMembers(of:offersRoomToWaitingRounds:)`` still changes the list.
     private mutating func discardListedPages(of round: RoundIndex) {
         var listedPages = rounds[round].pages.list
         rounds[round].pages.list = LinkedList()

@@ -10,9 +10,9 @@ extension Audiences {
     /// - Returns: the index that the partition's records must name; nil if the lane already has `partitionsMax`
     ///   partitions.
     public mutating func assign(number: Int32) -> UInt32? {
-        let windowOffsetCount = configuration.ledgerWindowOffsetCount
+        let spanOffsetCount = configuration.ledgerSpanOffsetCount
         return partitions.assign {
-            FanoutPartition(number: number, assignmentEpoch: $0, windowOffsetCount: windowOffsetCount)
+            FanoutPartition(number: number, assignmentEpoch: $0, spanOffsetCount: spanOffsetCount)
         }
     }
 

@@ -120,7 +120,7 @@ extension Audiences {
             )
         else { return false }
         let laterOffsetCount = partition.pointee.ledger.nextOffset - slot.pointee.record.offset
-        return laterOffsetCount > Int64(configuration.ledgerWindowOffsetCount / 2)
+        return laterOffsetCount > Int64(configuration.ledgerSpanOffsetCount / 2)
     }
 
     /// Passes over a record for which there is no room: leaves the record unsettled, so that it is read again when

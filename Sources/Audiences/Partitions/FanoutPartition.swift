@@ -23,15 +23,15 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// while records come, because they may bring these versions.
     var lastRecordAtMilliseconds = Int64.min
 
-    init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
+    init(number: Int32, assignmentEpoch: UInt32, spanOffsetCount: Int) {
         self.number = number
         self.assignmentEpoch = assignmentEpoch
-        ledger = PartitionLedger(windowOffsetCount: windowOffsetCount)
-        passedOverRecords = PassedOverRecords(windowOffsetCount: windowOffsetCount)
+        ledger = PartitionLedger(spanOffsetCount: spanOffsetCount)
+        passedOverRecords = PassedOverRecords(spanOffsetCount: spanOffsetCount)
     }
 
     /// Whether the record at `offset` was passed over and waits to be read again. Checks first that the offset is in
-    /// the ledger's window: ``PassedOverRecords`` has bits only for these offsets, and would return the bit of another
+    /// the ledger's span: ``PassedOverRecords`` has bits only for these offsets, and would return the bit of another
     /// offset.
     func hasPassedOver(_ offset: Int64) -> Bool {
         ledger.committableOffset <= offset && offset < ledger.nextOffset && passedOverRecords.contains(offset)

@@ -1,8 +1,8 @@
 /// The records of a partition that were read when the core had no room for them. Their offsets stay unsettled. When an
 /// app has room, the partition is read again from the first passed-over record of the app. (R30)
 ///
-/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated when the
-/// first record is passed over.
+/// Each record takes one bit. The bits cover as many offsets as the span of the partition's ledger (`PartitionLedger`),
+/// and are allocated when the first record is passed over.
 struct PassedOverRecords: ~Copyable {
     struct LowestRecord {
         var appIndex: UInt16
@@ -11,7 +11,7 @@ struct PassedOverRecords: ~Copyable {
         var admittedAtWallMilliseconds: Int64
     }
 
-    private let windowOffsetCount: Int
+    private let spanOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
     /// Each app's passed-over record with the lowest offset. An app has no entry if none of its records was passed
@@ -27,17 +27,17 @@ struct PassedOverRecords: ~Copyable {
     /// While the partition is being read again: the offset that is expected next. Otherwise `.max`.
     private(set) var expectedOffset = Int64.max
 
-    init(windowOffsetCount: Int) { self.windowOffsetCount = windowOffsetCount }
+    init(spanOffsetCount: Int) { self.spanOffsetCount = spanOffsetCount }
 
     deinit { bits?.deallocate() }
 
     /// Whether the record at this offset was passed over.
     ///
-    /// - Parameter offset: must be in the ledger's window, which ``FanoutPartition/hasPassedOver(_:)`` checks. For an
-    ///   offset outside the window, the bit of another offset would be read.
+    /// - Parameter offset: must be in the ledger's span, which ``FanoutPartition/hasPassedOver(_:)`` checks. For an
+    ///   offset outside the span, the bit of another offset would be read.
     func contains(_ offset: Int64) -> Bool {
         guard count > 0, let bits else { return false }
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (spanOffsetCount - 1)
         return bits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
@@ -55,7 +55,7 @@ struct PassedOverRecords: ~Copyable {
         lowestRecordOfEachApp.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
-    /// Notes that a record of this app was passed over. The offset must be in the ledger's window.
+    /// Notes that a record of this app was passed over. The offset must be in the ledger's span.
     mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtWallMilliseconds: Int64) {
         let record = LowestRecord(
             appIndex: appIndex,
@@ -69,11 +69,11 @@ struct PassedOverRecords: ~Copyable {
         }
         guard !contains(offset) else { return }
         if bits == nil {
-            let words = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsetCount / 64)
-            words.initialize(repeating: 0, count: windowOffsetCount / 64)
+            let words = UnsafeMutablePointer<UInt64>.allocate(capacity: spanOffsetCount / 64)
+            words.initialize(repeating: 0, count: spanOffsetCount / 64)
             bits = words
         }
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (spanOffsetCount - 1)
         bits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
         count += 1
     }
@@ -82,12 +82,12 @@ struct PassedOverRecords: ~Copyable {
     /// in ``lowestRecordOfEachApp``, the app then has no entry: the partition is being read again, so the app's later
     /// records will come too.
     ///
-    /// - Parameter offset: must be in the ledger's window. For an offset outside the window, another record would be
+    /// - Parameter offset: must be in the ledger's span. For an offset outside the span, another record would be
     ///   removed.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
         lowestRecordOfEachApp.removeAll { $0.offset == offset }
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (spanOffsetCount - 1)
         bits?[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         count -= 1
     }

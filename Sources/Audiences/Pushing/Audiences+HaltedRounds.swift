@@ -13,19 +13,22 @@ extension Audiences {
     ///
     /// Newer pages stay. A round is often halted only for a moment, and would have to read the same pages again.
     mutating func discardOldUnsentMembersIfHalted(_ round: RoundIndex, now: Moment) {
-        guard let dueMilliseconds = pageDiscardDueMilliseconds(round),
-            dueMilliseconds <= now.monotonicMilliseconds
+        guard let next = moveToNextMemberIfHalted(round),
+            discardDueMilliseconds(of: next.page) <= now.monotonicMilliseconds
         else { return }
         discardUnsentMembers(of: round)
     }
 
-    /// Returns when a halted running round must discard members that it has read and not sent to: when the first of
-    /// them has become so old that it would have to be read again before its push (monotonic milliseconds). Nil if the
-    /// round is not halted, or has no such members.
-    mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
-        guard rounds[round].phase == .running, isHalted(round),
-            let next = findNextMember(of: round, endPosition: readingEndPosition(of: round))
-        else { return nil }
-        return pages[next.page].readAtMilliseconds + Self.memberReadAgeMillisecondsMax + 1
+    /// Returns the first member that a halted running round has read and not sent to, after moving the round's current
+    /// page to it. Returns nil if the round is not halted, or has no such members.
+    mutating func moveToNextMemberIfHalted(_ round: RoundIndex) -> MemberCoordinates? {
+        guard rounds[round].phase == .running, isHalted(round) else { return nil }
+        return moveToNextMember(of: round, endPosition: readingEndPosition(of: round))
+    }
+
+    /// Returns when a halted round must discard the members of a page that it has not sent to: when they have become so
+    /// old that they would have to be read again before their pushes (monotonic milliseconds).
+    func discardDueMilliseconds(of page: PageIndex) -> Int64 {
+        pages[page].readAtMilliseconds + Self.memberReadAgeMillisecondsMax + 1
     }
 }

@@ -60,7 +60,7 @@ extension Audiences {
     /// Parks a member again, after its push has failed or after it was read again. The next attempt is due after the
     /// pause.
     mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
-        parkedMembers[member].isUnderWay = false
+        parkedMembers[member].isBeingHandled = false
         // Forget the version, because it may be finished before the member's next attempt.
         parkedMembers[member].rangeVersion = .null
         parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
@@ -69,7 +69,7 @@ extension Audiences {
 
     /// Returns a parked member that may get its push now. If there is none, returns nil, and notes in the round when
     /// the next attempt is due.
-    mutating func nextDueParkedMember(
+    mutating func findDueParkedMemberOrNoteDueTime(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
         permitsRetry: Bool,
@@ -79,7 +79,7 @@ extension Audiences {
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
-            if !slot.pointee.isUnderWay, slot.pointee.environment == environment {
+            if !slot.pointee.isBeingHandled, slot.pointee.environment == environment {
                 if slot.pointee.dueMilliseconds <= now.monotonicMilliseconds,
                     permitsRetry || slot.pointee.failedAttemptCount == 0
                 {
@@ -143,14 +143,14 @@ extension Audiences {
 
     /// Ends parked members as `superseded`, because the newer version `newest` has taken over and will reach them in
     /// their next turn. Two kinds of members stay parked: those on which the core works now
-    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn
+    /// (``ParkedMember/isBeingHandled``), and those that must get a carried alert before their next turn
     /// (``needsCarriedAlert(_:wasThrottled:of:now:)``).
     mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let startPosition = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
-            if !slot.isUnderWay, slot.position < startPosition,
+            if !slot.isBeingHandled, slot.position < startPosition,
                 !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
             {
                 finishParkedMember(member, .superseded)
@@ -190,7 +190,8 @@ extension Audiences {
     }
 
     /// Finishes the parked members that need no push any more, except those on which the core works now
-    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances, because alerts and versions grow old.
+    /// (``ParkedMember/isBeingHandled``). Called whenever a running round advances, because alerts and versions grow
+    /// old.
     /// - `superseded`: the newest version will reach the member in its next turn. The member stays parked if it must
     ///   get the version's alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``) and the version has not
     ///   expired.
@@ -205,13 +206,13 @@ extension Audiences {
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
-            if !slot.isUnderWay, slot.position < startPosition {
+            if !slot.isBeingHandled, slot.position < startPosition {
                 if hasExpired
                     || !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
                 {
                     finishParkedMember(member, .superseded)
                 }
-            } else if !slot.isUnderWay, hasExpired || mustGiveUpDelayed && isDelayedByAPNs(slot, now: now) {
+            } else if !slot.isBeingHandled, hasExpired || mustGiveUpDelayed && isDelayedByAPNs(slot, now: now) {
                 finishParkedMember(member, .expired)
             }
             member = slot.nextParkedMember
@@ -256,7 +257,7 @@ extension Audiences {
     /// attempt, up to ``AudiencesConfiguration/retryPauseMillisecondsMax``.
     ///
     /// - Parameter failedAttemptCount: at least 1.
-    mutating func randomRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
+    mutating func chooseRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
         // At most 24 doublings, so that the number cannot overflow.
         let doublingCount = min(Int64(failedAttemptCount) - 1, 24)
         let doubledMilliseconds = AudiencesConfiguration.firstRetryPauseMilliseconds << doublingCount

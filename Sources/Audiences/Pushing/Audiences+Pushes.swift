@@ -117,7 +117,7 @@ extension Audiences {
             return .nothing
         }
         while rounds[round].members.earliestParkedDueMilliseconds[environment] <= now.monotonicMilliseconds,
-            let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
+            let member = findDueParkedMemberOrNoteDueTime(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
             guard
                 parkedMembers[member].readAtMilliseconds < now.monotonicMilliseconds - Self.memberReadAgeMillisecondsMax
@@ -132,8 +132,8 @@ extension Audiences {
             rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         guard !isHalted(round) else {
-            // `nextDueParkedMember` may have found that the next attempt is due later than the round's timer. So set
-            // the timer again.
+            // `findDueParkedMemberOrNoteDueTime` may have noted that the next attempt is due later than the round's
+            // timer. So set the timer again.
             queueDueCheckpointAndSetTimer(round, now: now)
             return hasDueParkedMember ? .blocked : .nothing
         }
@@ -157,7 +157,7 @@ extension Audiences {
         now: Moment
     ) -> RoundOffer {
         let endPosition = readingEndPosition(of: round)
-        while let next = findNextMember(of: round, endPosition: endPosition) {
+        while let next = moveToNextMember(of: round, endPosition: endPosition) {
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
                 discardUnsentMembers(of: round)
@@ -252,7 +252,7 @@ extension Audiences {
             tag: PushTag(parkedMember: member).rawValue,
             previousSendPosition: rounds[slot.round].progress.sendPosition
         )
-        parkedMembers[member].isUnderWay = true
+        parkedMembers[member].isBeingHandled = true
         parkedMembers[member].rangeVersion = rangeVersion
         let digitCount = slot.writeToken(to: pushAddressBuffer)
         return makePush(
@@ -275,7 +275,7 @@ extension Audiences {
         isRetry: Bool,
         now: Moment
     ) -> AudiencePush {
-        let body = body(of: rangeVersion, at: position, now: now)
+        let body = makeBody(of: rangeVersion, at: position, now: now)
         let slot = rangeVersions.address(of: rangeVersion)
         let grant = slot.pointee.record.instruction.grant
         return AudiencePush(
@@ -284,7 +284,7 @@ extension Audiences {
             body: body,
             priority: allowsFrequentUpdates ? grant.frequentUpdatesPriority : grant.priority,
             expirationSeconds: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
-            apnsIdentifier: random.nextUUID(),
+            apnsId: random.nextUUID(),
             isRetry: isRetry
         )
     }
@@ -302,7 +302,7 @@ extension Audiences {
         if tag.isParked {
             round = parkedMembers[tag.parkedMember].round
             environment = parkedMembers[tag.parkedMember].environment
-            parkedMembers[tag.parkedMember].isUnderWay = false
+            parkedMembers[tag.parkedMember].isBeingHandled = false
             parkedMembers[tag.parkedMember].rangeVersion = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
             let earliestDueMilliseconds = rounds[round].members.earliestParkedDueMilliseconds[environment]

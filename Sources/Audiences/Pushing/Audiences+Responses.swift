@@ -112,7 +112,7 @@ extension Audiences {
     /// the round if nothing else needs them. The outcome is not recorded, because another worker may own the range.
     mutating func dropMemberOfAbandonedRound(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
-            parkedMembers[tag.parkedMember].isUnderWay = false
+            parkedMembers[tag.parkedMember].isBeingHandled = false
         } else {
             pages[tag.page].underWayMemberCount -= 1
             if pages[tag.page].underWayMemberCount == 0 { freePageAndOfferRoom(tag.page) }
@@ -140,7 +140,7 @@ extension Audiences {
             return finishMember(tag, .superseded, now: now)
         }
         let failedAttemptCount = push.failedAttemptCount < .max ? push.failedAttemptCount + 1 : .max
-        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
+        var pauseMilliseconds = chooseRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
         if result.disposition == .retrySoon, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }

@@ -26,7 +26,7 @@ struct ParkedMember: BitwiseCopyable {
     var failedAttemptCount: UInt8
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
-    var isUnderWay = false
+    var isBeingHandled = false
     /// Whether APNs responded to the last attempt with 429. If so, a carried alert alone is no reason to push to the
     /// member before its next turn (`needsCarriedAlert`).
     var wasThrottled: Bool

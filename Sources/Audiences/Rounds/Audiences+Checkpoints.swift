@@ -60,8 +60,9 @@ extension Audiences {
                 missingSinceMilliseconds + configuration.newerVersionWaitMillisecondsMax
             )
         }
-        if let pagesDueMilliseconds = pageDiscardDueMilliseconds(round) {
-            dueMilliseconds = min(dueMilliseconds, max(now.monotonicMilliseconds + 1, pagesDueMilliseconds))
+        if let next = moveToNextMemberIfHalted(round) {
+            let discardDueMilliseconds = discardDueMilliseconds(of: next.page)
+            dueMilliseconds = min(dueMilliseconds, max(now.monotonicMilliseconds + 1, discardDueMilliseconds))
         }
         if slot.versions.last != .null {
             let waitMilliseconds =

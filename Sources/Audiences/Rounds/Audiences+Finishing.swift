@@ -57,7 +57,7 @@ extension Audiences {
         var member = rounds[rangeVersions[rangeVersion].round].members.firstParked
         while member != .null {
             let slot = parkedMembers.address(of: member)
-            if slot.pointee.isUnderWay, slot.pointee.rangeVersion == rangeVersion { return true }
+            if slot.pointee.isBeingHandled, slot.pointee.rangeVersion == rangeVersion { return true }
             member = slot.pointee.nextParkedMember
         }
         return false

@@ -110,7 +110,7 @@ extension Audiences {
         /// claimed again.
         case over
         /// The round has waited ``memberWaitMillisecondsMax``, so it is claimed again without its members.
-        case reachedLimit
+        case timedOut
     }
 
     /// Returns how far the round's wait for its members has come. Called when the pause before the next claim is over.
@@ -118,7 +118,7 @@ extension Audiences {
     /// - Parameter claim: the round's last claim.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
         if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.memberWaitMillisecondsMax {
-            return .reachedLimit
+            return .timedOut
         }
         guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
             // The round has lost its claim, but no members. It still waits while the store lacks any members.
@@ -142,9 +142,9 @@ extension Audiences {
             return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard areAllMemberOutcomesKnown(round), !hasFinishingVersion(round) else { return }
-        if wait == .reachedLimit {
+        if wait == .timedOut {
             rounds[round].claim.memberWaitCount = Self.memberWaitsMax
-            rounds[round].claim.hasReachedMemberWaitLimit = true
+            rounds[round].claim.hasMemberWaitTimedOut = true
         }
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first

@@ -142,7 +142,7 @@ extension Audiences {
         var member = rounds[round].members.firstParked
         while member != .null {
             let next = parkedMembers[member].nextParkedMember
-            if !parkedMembers[member].isUnderWay { finishParkedMember(member, .superseded) }
+            if !parkedMembers[member].isBeingHandled { finishParkedMember(member, .superseded) }
             member = next
         }
     }

@@ -49,7 +49,7 @@ extension Audiences {
         let newest = rounds[round].versions.last
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let endPosition = readingEndPosition(of: round)
-        while let next = findNextMember(of: round, endPosition: endPosition) {
+        while let next = moveToNextMember(of: round, endPosition: endPosition) {
             let isActivity = pages[next.page].member(next.memberIndex)?.kind == .activity
             let progress = isActivity ? MemberProgress.done(.expired) : .notAddressed
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))

@@ -254,8 +254,11 @@ extension Audiences {
     }
 
     /// Returns the body of a version for the member at a position. The body has the version's own alert, or the alert
-    /// that the version carries to this position. If the alert is too old, the body has none.
-    mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
+    /// that the version carries to this position. If the alert is too old, the body has none: such a body is made when
+    /// the first member needs it, and the version keeps it.
+    mutating func makeBody(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment)
+        -> UnsafeRawBufferPointer
+    {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         if slot.pointee.isCarryingAlert {
             let sendsCarriedAlert =

@@ -25,7 +25,7 @@ extension Audiences {
     /// once. If a page was read too long ago, the round reads it again first.
     private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
         let endPosition = readingEndPosition(of: round)
-        while let next = findNextMember(of: round, endPosition: endPosition) {
+        while let next = moveToNextMember(of: round, endPosition: endPosition) {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
                 return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }

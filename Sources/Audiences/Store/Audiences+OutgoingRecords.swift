@@ -15,22 +15,37 @@ extension Audiences {
 
     /// Returns the next record to be produced; nil if there is none now. The producer's queue may be full, so the
     /// record stays the next one until ``removeNextOutgoingRecord(_:)``.
-    public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
+    public mutating func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
 
     /// Removes the record that `nextOutgoingRecord` returned, because the producer has taken or refused it.
     public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingAudienceRecord) {
         outgoingRecords.removeFirst(outgoingRecord.kind)
     }
 
-    /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
-    /// reason, the core produces the record again. Otherwise the work that waited for the report continues.
+    /// Takes Kafka's report on a record that this core has produced. The core produces the record again if Kafka could
+    /// not take it for a temporary reason, or perhaps refused it only because its batch was too large. Otherwise the
+    /// work that waited for the report continues.
+    ///
+    /// - Returns: whether the record is given up, so that its topic never has it.
+    @discardableResult
     public mutating func handleDeliveryReport(
         _ outgoingRecord: OutgoingAudienceRecord,
         _ report: OutgoingRecord.KafkaReport,
         now: Moment
-    ) {
+    ) -> Bool {
         outgoingRecords.noteReport(outgoingRecord.kind)
-        if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
+        if report == .failed {
+            if outgoingRecord.refusalCount > 0 {
+                outgoingRecords.retryInSmallGroup(outgoingRecord, now: now)
+            } else {
+                outgoingRecords.retry(outgoingRecord, now: now)
+            }
+            return false
+        }
+        if report == .tooLarge, let nextAttempt = outgoingRecord.nextAttempt {
+            outgoingRecords.retryInSmallGroup(nextAttempt, now: now)
+            return false
+        }
         switch outgoingRecord.kind {
         case .fanout: handleFanoutRecordReport(outgoingRecord.command, isTooLarge: report == .tooLarge)
         // A result that the broker refuses as too large counts as acknowledged, because another attempt would not help.
@@ -40,6 +55,7 @@ extension Audiences {
         case .memberResult, .invalidation: callOrRecordAcknowledged(about: outgoingRecord.refusedMember, now: now)
         case .start: handleStartCommandReport(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
+        return report == .tooLarge
     }
 
     /// Composes a record for Kafka: its key, its value, and the contents of its headers.

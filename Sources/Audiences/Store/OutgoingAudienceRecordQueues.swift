@@ -40,7 +40,7 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     /// Returns the next record to produce; nil if there is none. Fan-out records come first, then starts, because
     /// members wait for them; then results, then invalidations. A queue is left out while it pauses, or while its
     /// maximum of results or invalidations is on its way to Kafka.
-    func next(now: Moment) -> OutgoingAudienceRecord? {
+    mutating func next(now: Moment) -> OutgoingAudienceRecord? {
         if let outgoingRecord = fanoutRecords.next(now: now) { return outgoingRecord }
         if let outgoingRecord = starts.next(now: now) { return outgoingRecord }
         if unacknowledgedResultCount < Audiences.unacknowledgedRecordsPerTopicMax,
@@ -83,6 +83,16 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         case .starts: starts.retry(outgoingRecord, now: now)
         case .results: results.retry(outgoingRecord, now: now)
         case .invalidations: invalidations.retry(outgoingRecord, now: now)
+        }
+    }
+
+    /// Queues a record again that Kafka has refused as too large, and pauses its queue.
+    mutating func retryInSmallGroup(_ outgoingRecord: OutgoingAudienceRecord, now: Moment) {
+        switch outgoingRecord.kind.topic {
+        case .fanoutRecords: fanoutRecords.retryInSmallGroup(outgoingRecord, now: now)
+        case .starts: starts.retryInSmallGroup(outgoingRecord, now: now)
+        case .results: results.retryInSmallGroup(outgoingRecord, now: now)
+        case .invalidations: invalidations.retryInSmallGroup(outgoingRecord, now: now)
         }
     }
 

@@ -24,7 +24,8 @@ package struct RecordOrigin {
 /// Writes records to one topic, with a rate limit if one is given, and counts the outcomes.
 package struct RecordSender {
     package struct Tally: Equatable {
-        package var sentCount = 0
+        /// The records that the producer has taken or refused.
+        package var attemptedCount = 0
         package var acknowledgedCount = 0
         package var failedCount = 0
         /// The tags of the failed records that were sent with a tag.
@@ -40,13 +41,13 @@ package struct RecordSender {
         ///
         /// - Parameter tag: the record's tag; 0 if it has none.
         mutating func countQueuedRecord(tag: UInt64) {
-            sentCount += 1
+            attemptedCount += 1
             if tag != 0 { unreportedTags.insert(tag) }
         }
 
         /// Counts a record that the producer has refused. No report comes for such a record.
         mutating func countRefusedRecord(_ reason: String, tag: UInt64) {
-            sentCount += 1
+            attemptedCount += 1
             countFailure(reason, tag: tag)
         }
 
@@ -64,9 +65,9 @@ package struct RecordSender {
 
         /// Counts the records without a report as failed, because the sender waits for no more reports.
         mutating func countUnreportedRecordsAsFailed(_ reason: String) {
-            guard acknowledgedCount + failedCount < sentCount else { return }
+            guard acknowledgedCount + failedCount < attemptedCount else { return }
             failureReason = failureReason ?? reason
-            failedCount = sentCount - acknowledgedCount
+            failedCount = attemptedCount - acknowledgedCount
             failedTags += unreportedTags.sorted()
             unreportedTags = []
         }
@@ -127,7 +128,7 @@ package struct RecordSender {
     /// - Returns: false if `isCancelled` returned true first.
     package mutating func waitForRateLimit(until isCancelled: () -> Bool) -> Bool {
         while !isCancelled() {
-            let seconds = rateLimit.takeWaitSeconds(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
+            let seconds = rateLimit.takeWaitSeconds(sentCount: tally.attemptedCount, elapsedSeconds: elapsedSeconds)
             takeDeliveryReports()
             if seconds == 0 { return true }
             rateLimit.sleepBriefly(atMostSeconds: seconds)
@@ -172,7 +173,7 @@ package struct RecordSender {
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
         // Without a broker, librdkafka reports only a timeout for each record. The monitor knows the cause.
-        if tally.acknowledgedCount < tally.sentCount,
+        if tally.acknowledgedCount < tally.attemptedCount,
             let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
         {
             tally.failureReason = failure

@@ -34,7 +34,7 @@ extension ConfigurationRule {
         return nil
     }
 
-    static let groupIdentifier = ConfigurationRule { text in
+    static let groupId = ConfigurationRule { text in
         (1...255).contains(text.utf8.count) ? nil : "must have 1 to 255 bytes"
     }
 

@@ -18,7 +18,7 @@ extension ConfigurationSchema {
         .text(
             "kafka.groupId",
             \.kafka.groupId,
-            .groupIdentifier,
+            .groupId,
             meaning: "The consumer group, the same for all workers of a fleet."
         )
         .describingAllowedValues("1 to 255 bytes"),

@@ -5,7 +5,7 @@ import Numbers
 /// duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commandCount: Int
-    var activities: Int
+    var activityCount: Int
     /// The number of commands by outcome. Each command counts once. A superseded command may have no result of its own;
     /// then the result of a newer command counts it.
     var outcomes: [DemoFigures.OutcomeCount]
@@ -19,13 +19,13 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readRunDurationsMilliseconds: [Int64]
     /// CPU time of the lab's process in the median read run, which only reads the backlog. The reader is a part of this
     /// process.
-    var labCPUInMedianReadRunMilliseconds: Int64
+    var medianReadRunLabCPUMilliseconds: Int64
     /// CPU time of the broker in the median read run, which only reads the backlog.
-    var brokerCPUInMedianReadRunMilliseconds: Int64
+    var medianReadRunBrokerCPUMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
-    var pushingMilliseconds: Int64
+    var untilLastPushMilliseconds: Int64
     /// The time from the assignment of the worker's partitions to the last result record.
-    var resultsMilliseconds: Int64
+    var untilLastResultMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
     var resultRecordCount: Int
     /// The CPU time and memory of the worker from its start until all phones showed the final score.
@@ -36,35 +36,37 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// The keys in the JSON. A key stays as it is when its property is renamed.
     private enum CodingKeys: String, CodingKey {
         case commandCount = "commands"
-        case activities, outcomes
+        case activityCount = "activities"
+        case outcomes
         case pushCount = "pushes"
         case phonesWithFinalScore
         case medianReadRunMilliseconds = "readingMilliseconds"
         case readRunDurationsMilliseconds = "readingsMilliseconds"
-        case labCPUInMedianReadRunMilliseconds = "readingCPUMilliseconds"
-        case brokerCPUInMedianReadRunMilliseconds = "medianReadingBrokerCPUMilliseconds"
-        case pushingMilliseconds, resultsMilliseconds
+        case medianReadRunLabCPUMilliseconds = "readingCPUMilliseconds"
+        case medianReadRunBrokerCPUMilliseconds = "medianReadingBrokerCPUMilliseconds"
+        case untilLastPushMilliseconds = "pushingMilliseconds"
+        case untilLastResultMilliseconds = "resultsMilliseconds"
         case resultRecordCount = "resultRecords"
         case worker, brokerCPUMilliseconds
     }
 
-    var hasSucceeded: Bool { pushCount == activities && phonesWithFinalScore == activities && areResultsComplete }
+    var hasSucceeded: Bool { pushCount == activityCount && phonesWithFinalScore == activityCount && areResultsComplete }
 
     private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commandCount }
 
     var report: String {
         let outcomes = outcomes.map { "\(Numeral.grouped($0.count)) \($0.outcome)" }.joined(separator: ", ")
         return """
-            \(Numeral.grouped(commandCount)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
+            \(Numeral.grouped(commandCount)) commands for \(Numeral.grouped(activityCount)) activities: \(outcomes)
             \(Numeral.grouped(pushCount)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
             reading the topic alone        \(seconds(medianReadRunMilliseconds)), the median of \(readRunDurationsText)
-            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadRunText(pushingMilliseconds)) \
-            times as long
-            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadRunText(resultsMilliseconds)) \
-            times as long
+            to the last push's response    \(seconds(untilLastPushMilliseconds)), \
+            \(ratioToReadRunText(untilLastPushMilliseconds)) times as long
+            to the last command's result   \(seconds(untilLastResultMilliseconds)), \
+            \(ratioToReadRunText(untilLastResultMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecordCount))
-            CPU of that reading            \(seconds(labCPUInMedianReadRunMilliseconds)), of the broker meanwhile \
-            \(seconds(brokerCPUInMedianReadRunMilliseconds))
+            CPU of that reading            \(seconds(medianReadRunLabCPUMilliseconds)), of the broker meanwhile \
+            \(seconds(medianReadRunBrokerCPUMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \
             \(seconds(brokerCPUMilliseconds))
             """

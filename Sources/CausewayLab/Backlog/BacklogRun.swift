@@ -171,7 +171,7 @@ final class BacklogRun {
 
     private func produce(_ template: CommandTemplate, to commandProducer: CommandProducer) throws(LabError) {
         while true {
-            let outcome = template.withRecord { key, value in
+            let queueingResult = template.withRecord { key, value in
                 commandProducer.producer.produce(
                     topic: commandProducer.commandsTopic,
                     key: key,
@@ -179,7 +179,7 @@ final class BacklogRun {
                     tag: 0
                 )
             }
-            switch outcome {
+            switch queueingResult {
             case .queued: return
             case .queueFull:
                 commandProducer.takeDeliveryReports()
@@ -217,7 +217,7 @@ final class BacklogRun {
     /// time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
-            guard try phones.readAcceptedCounts().pushCount >= feed.phoneCount else { return false }
+            guard try phones.readAcceptedCounts().tokenPushCount >= feed.phoneCount else { return false }
             return try phones.compare(with: feed).matchingPhoneCount == feed.phoneCount
         }
     }
@@ -241,16 +241,16 @@ final class BacklogRun {
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
             commandCount: commandCount,
-            activities: feed.phoneCount,
+            activityCount: feed.phoneCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushCount: try phones.readAcceptedCounts().pushCount,
+            pushCount: try phones.readAcceptedCounts().tokenPushCount,
             phonesWithFinalScore: try phones.compare(with: feed).matchingPhoneCount,
             medianReadRunMilliseconds: medianCost.milliseconds,
             readRunDurationsMilliseconds: readCosts.map(\.milliseconds),
-            labCPUInMedianReadRunMilliseconds: medianCost.cpuMilliseconds,
-            brokerCPUInMedianReadRunMilliseconds: medianCost.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtWallMilliseconds,
-            resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtWallMilliseconds,
+            medianReadRunLabCPUMilliseconds: medianCost.cpuMilliseconds,
+            medianReadRunBrokerCPUMilliseconds: medianCost.brokerCPUMilliseconds,
+            untilLastPushMilliseconds: tally.lastResponseAtMilliseconds - assignedAtWallMilliseconds,
+            untilLastResultMilliseconds: reader.newestResultAtMilliseconds - assignedAtWallMilliseconds,
             resultRecordCount: reader.resultCount,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds

@@ -52,8 +52,8 @@ extension Demo {
         pageReport.figures.phase = .over
         pageReport.figures.verdict = LivePageFigures.Verdict(
             isGood: demoFigures.hasSucceeded,
-            text: demoFigures.summary,
-            lost: demoFigures.phones - demoFigures.phonesWithFinalScore
+            closingSentence: demoFigures.summary,
+            wrongPhoneCount: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
         pageMailbox?.setAllowedActions([])
         pageMailbox?.show(pageReport.figures)

@@ -351,7 +351,7 @@ final class Demo {
         case .activities: return (tally.pushCount, tally.priority10PushCount)
         case .audiences:
             let accepted = try phones.readAcceptedCounts()
-            return (accepted.pushCount, accepted.priority10PushCount)
+            return (accepted.tokenPushCount, accepted.priority10PushCount)
         }
     }
 

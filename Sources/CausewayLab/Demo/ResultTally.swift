@@ -108,7 +108,7 @@ struct ResultTally {
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some members got
         // only the newer one.
-        guard result.fanoutOutcome == .delivered else { return }
+        guard result.fanoutOutcome == .reachedAllMembers else { return }
         addFreshness(result, isFreshnessCounted)
     }
 

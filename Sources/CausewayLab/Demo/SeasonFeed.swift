@@ -77,21 +77,21 @@ struct SeasonFeed {
     var isFinished: Bool { cursor.eventIndex == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
-    var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * pushStartedFollowers.count }
+    var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * startNumbers.count }
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
     /// The numbers (from 1) of a match's followers to whom starts are sent, one start for each number. If commands go
     /// to audiences, there is only one number, because one start reaches all followers.
-    private var pushStartedFollowers: Range<Int> {
+    private var startNumbers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
     }
 
-    func activity(match: Int, follower: Int) -> String {
+    func activityIdentifier(match: Int, follower: Int) -> String {
         switch addressees {
         case .activities: MatchCommands.activityPrefix(of: matches[match]) + Self.paddedNumber(follower)
-        case .audiences: MatchCommands.activity(onDevice: device(match: match, follower: follower))
+        case .audiences: MatchCommands.activityIdentifier(onDevice: deviceIdentifier(match: match, follower: follower))
         }
     }
 
@@ -110,7 +110,7 @@ struct SeasonFeed {
         return isDevice && follower <= appStartedFollowerCount ? nil : MatchCommands.audience(ofMatch: String(parts[1]))
     }
 
-    func device(match: Int, follower: Int) -> String {
+    func deviceIdentifier(match: Int, follower: Int) -> String {
         MatchCommands.devicePrefix(of: matches[match]) + Self.paddedNumber(follower)
     }
 
@@ -124,8 +124,8 @@ struct SeasonFeed {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let lineTemplate = CommandJournal.LineTemplate(matches[match].openingStep, event: "start", sequence: 0)
-            for follower in pushStartedFollowers {
-                matchCommands[match].start.setFollowerNumber(follower)
+            for number in startNumbers {
+                matchCommands[match].start.setFollowerNumber(number)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
                         """
@@ -135,7 +135,7 @@ struct SeasonFeed {
                     )
                 }
                 commandCount += 1
-                try journal?.append(lineTemplate, activity: activity(match: match, follower: follower))
+                try journal?.append(lineTemplate, activity: activityIdentifier(match: match, follower: number))
             }
         }
     }
@@ -170,7 +170,7 @@ struct SeasonFeed {
                     try journal?
                         .append(
                             lineTemplate,
-                            activity: activity(match: event.matchIndex, follower: cursor.followerNumber)
+                            activity: activityIdentifier(match: event.matchIndex, follower: cursor.followerNumber)
                         )
                 }
                 cursor.followerNumber += 1
@@ -208,10 +208,10 @@ struct SeasonFeed {
         to topic: ProducerTopic,
         of producer: Producer
     ) throws(LabError) -> Bool {
-        let outcome = template.withRecord { key, value in
+        let queueingResult = template.withRecord { key, value in
             producer.produce(topic: topic, key: key, value: value, tag: 0)
         }
-        switch outcome {
+        switch queueingResult {
         case .queued: return true
         case .queueFull: return false
         case .failed(let error): throw LabError("a command could not be produced: \(error)")

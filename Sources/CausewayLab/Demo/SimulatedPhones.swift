@@ -29,7 +29,7 @@ struct SimulatedPhones {
     /// The numbers of pushes that APNs has accepted.
     struct AcceptedCounts {
         /// Pushes to tokens of activities and devices, without broadcasts.
-        var pushCount: Int
+        var tokenPushCount: Int
         var priority10PushCount: Int
         var broadcastCount: Int
     }
@@ -44,7 +44,7 @@ struct SimulatedPhones {
     /// Creates a phone for every follower, and the activities that apps start themselves.
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
-            let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
+            let devices = (1...feed.followerCount).map { feed.deviceIdentifier(match: index, follower: $0) }
             // Phones whose app starts the activity itself have an iOS without channels. In a run without channels, all
             // phones have such an iOS.
             let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
@@ -52,12 +52,12 @@ struct SimulatedPhones {
             try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)
             let activities = (1...feed.appStartedFollowerCount)
                 .map { follower in
-                    let activity = feed.activity(match: index, follower: follower)
+                    let activity = feed.activityIdentifier(match: index, follower: follower)
                     let activityInAttributes = feed.addressees == .activities ? activity : nil
                     let attributes = MatchCommands.attributes(of: match, activity: activityInAttributes)
                         .map { ("\($0.name)", $0.value) }
                     return [
-                        "activity": activity, "device": feed.device(match: index, follower: follower),
+                        "activity": activity, "device": feed.deviceIdentifier(match: index, follower: follower),
                         "attributes": Dictionary(attributes, uniquingKeysWith: { first, _ in first }),
                     ] as [String: Any]
                 }
@@ -116,7 +116,7 @@ struct SimulatedPhones {
             while !followerNumbers.isEmpty {
                 let chunk = followerNumbers.prefix(Self.activitiesPerRequest)
                 followerNumbers = followerNumbers.dropFirst(chunk.count)
-                let expected = chunk.map { (feed.activity(match: index, follower: $0), state) }
+                let expected = chunk.map { (feed.activityIdentifier(match: index, follower: $0), state) }
                 let response = try client.requestObject(
                     "POST",
                     "/expect",
@@ -158,7 +158,7 @@ struct SimulatedPhones {
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
             let broadcastCount = response["broadcasts"] as? Int
         else { throw LabError("the simulator's counts have an unexpected form") }
-        return AcceptedCounts(pushCount: low + high, priority10PushCount: high, broadcastCount: broadcastCount)
+        return AcceptedCounts(tokenPushCount: low + high, priority10PushCount: high, broadcastCount: broadcastCount)
     }
 
     /// Returns how many channels APNs has created for the app, and how many of them still exist.
@@ -198,7 +198,7 @@ struct SimulatedPhones {
     func readScores(of feed: SeasonFeed) throws(LabError) -> [DemoFigures.Score] {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
-            let activity = feed.activity(match: index, follower: feed.followerCount)
+            let activity = feed.activityIdentifier(match: index, follower: feed.followerCount)
             let response = try client.requestObject("GET", "/activity?app=\(MatchCommands.app)&activity=\(activity)")
             let state = response["contentState"] as? [String: Any] ?? [:]
             scores.append(

@@ -12,7 +12,7 @@ final class FanoutResults: ConsumerHandler {
 
         /// Returns why this result makes the run fail; nil for the outcomes `delivered` and `superseded`. A command may
         /// be `superseded`, because a newer command may overtake it.
-        func problem(of command: String) -> String? {
+        func failureText(commandIdentifier command: String) -> String? {
             guard outcome != "delivered", outcome != "superseded" else { return nil }
             let failure =
                 members.isEmpty

@@ -235,7 +235,7 @@ final class FanoutRun {
     private func measureFanout() throws(LabError) -> FanoutMeasurement {
         try results.readArrivedRecords()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
-        let acceptedCountBefore = try phones.readAcceptedCounts().pushCount
+        let acceptedCountBefore = try phones.readAcceptedCounts().tokenPushCount
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.processIdentifier) }
         let (workerCPUMicrosecondsBefore, redisCPUMicrosecondsBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
@@ -275,7 +275,7 @@ final class FanoutRun {
     private func awaitPushes(_ count: Int, acceptedCountBefore: Int) throws(LabError) {
         var pushCount = 0
         let countAndCheckPushes = { [self] () throws(LabError) -> Bool in
-            pushCount = try phones.readAcceptedCounts().pushCount - acceptedCountBefore
+            pushCount = try phones.readAcceptedCounts().tokenPushCount - acceptedCountBefore
             return pushCount >= count
         }
         try wait(
@@ -362,7 +362,9 @@ final class FanoutRun {
             )
         try results.readArrivedRecords()
         for command in ["fanout-1", "fanout-2"] {
-            if let problem = results.commandResults[command]?.problem(of: command) { throw LabError(problem) }
+            if let failureText = results.commandResults[command]?.failureText(commandIdentifier: command) {
+                throw LabError(failureText)
+            }
         }
     }
 }

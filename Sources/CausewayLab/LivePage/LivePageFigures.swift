@@ -25,9 +25,16 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     struct Verdict: Encodable, Equatable, Sendable {
         var isGood: Bool
         /// The sentence that the demo prints at its end: what the phones show, and whether the run was good.
-        var text: String
-        /// Phones that do not show their final state.
-        var lost: Int
+        var closingSentence: String
+        /// The number of phones that do not show their final state.
+        var wrongPhoneCount: Int
+
+        /// The keys in the JSON, which the page's scripts read.
+        private enum CodingKeys: String, CodingKey {
+            case isGood
+            case closingSentence = "text"
+            case wrongPhoneCount = "lost"
+        }
     }
 
     var phase = Phase.beginning

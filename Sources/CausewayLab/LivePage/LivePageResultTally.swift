@@ -17,7 +17,8 @@ struct LivePageResultTally {
         // The second result of a held command names the registration that released the command. This result must not
         // count the command again.
         commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)
-        guard result.isFromCommandsTopic, result.outcome == .accepted || result.fanoutOutcome == .delivered,
+        guard result.isFromCommandsTopic,
+            result.outcome == .accepted || result.fanoutOutcome == .reachedAllMembers,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0
         else { return }
         freshness.add(milliseconds: result.responseAtMilliseconds - result.recordTimestampMilliseconds)

@@ -20,7 +20,8 @@ struct OutageCase {
     /// for each activity that an app begins itself.
     var expectedRegistrationCount: Int {
         apps.reduce(0) { sum, app in
-            sum + Set((0..<app.activityCount).map(app.device)).count + app.activityCount - app.pushStartedActivityCount
+            let phoneCount = Set((0..<app.activityCount).map(app.deviceIdentifier)).count
+            return sum + phoneCount + app.activityCount - app.pushStartedActivityCount
         }
     }
 
@@ -70,9 +71,9 @@ struct OutageApp {
 
     var bundleId: String { "com.example.\(name)" }
 
-    func activity(_ index: Int) -> String { "\(name)-\(index)" }
+    func activityIdentifier(_ index: Int) -> String { "\(name)-\(index)" }
 
-    func device(of index: Int) -> String { "\(name)-phone-\(index / activitiesPerDevice)" }
+    func deviceIdentifier(of index: Int) -> String { "\(name)-phone-\(index / activitiesPerDevice)" }
 }
 
 /// The workers of a case, all with the same configuration.
@@ -119,8 +120,8 @@ struct OutageStep {
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey
-        /// Gives new update tokens to all activities that an app itself began. The new tokens are copied to Kafka only
-        /// after `resumeRegistrations`.
+        /// Gives new update tokens to the activities that began in the app, not by a start command. Until the step
+        /// `resumeRegistrations`, the run copies no registration to Kafka, so workers do not know the new tokens yet.
         case rotateTokens(app: String)
         case resumeRegistrations
     }

@@ -208,7 +208,7 @@ final class OutageDeployment {
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
             let simulator = try findSimulator(of: app)
             for index in app.pushStartedActivityCount..<app.activityCount {
-                try simulator.rotateToken(of: app.activity(index), app: app)
+                try simulator.rotateToken(of: app.activityIdentifier(index), app: app)
             }
         // Nothing changes in the processes. From now on, `OutageRun` again copies registrations from the simulators to
         // Kafka, first those that have waited since `rotateTokens`.

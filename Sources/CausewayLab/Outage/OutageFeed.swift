@@ -70,7 +70,7 @@ struct OutageFeed {
         let number = commandCounts[activityIndex]
         let isFarFuture = number == app.farFutureTimestampCommandNumber
         let timestamp = isFarFuture ? Self.farFutureTimestamp : nowMilliseconds / 1_000 - app.timestampAgeSeconds
-        let activity = app.activity(activityIndex)
+        let activity = app.activityIdentifier(activityIndex)
         let hasAlert = event == .start || (Int(number) + activityIndex) % app.alertEveryNthCommand == 0
         return OutageHistory.Command(
             app: app.name,
@@ -98,7 +98,7 @@ struct OutageFeed {
             json.member("id", command.identifier)
             json.member("app", app.bundleId)
             json.member("activity", command.activity)
-            if command.event == .start { json.member("device", app.device(of: activityIndex)) }
+            if command.event == .start { json.member("device", app.deviceIdentifier(of: activityIndex)) }
             json.member("sequence", Int(command.version.sequence))
             json.member("aps") { json in
                 json.member("event", "\(command.event.name)")

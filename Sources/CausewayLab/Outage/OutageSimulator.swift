@@ -40,7 +40,7 @@ final class OutageSimulator {
 
     /// Creates all phones of an app, and the activities that the app itself begins.
     func createPhones(of app: OutageApp) throws(LabError) {
-        let devices = Set((0..<app.activityCount).map(app.device)).sorted()
+        let devices = Set((0..<app.activityCount).map(app.deviceIdentifier)).sorted()
         try client.requestObject(
             "POST",
             "/phones",
@@ -51,9 +51,9 @@ final class OutageSimulator {
         )
         let appStartedActivities = (app.pushStartedActivityCount..<app.activityCount)
             .map { index in
-                let activity = app.activity(index)
+                let activity = app.activityIdentifier(index)
                 return [
-                    "activity": activity, "device": app.device(of: index),
+                    "activity": activity, "device": app.deviceIdentifier(of: index),
                     "attributes": ["activity": activity], "contentState": ["activity": activity, "number": 0],
                 ] as [String: Any]
             }

@@ -62,7 +62,10 @@ struct MatchCommands {
                 step: match.openingStep,
                 address: { json in
                     json.member("audience", audience)
-                    json.member("activity", Self.activity(onDevice: ActivityIdentifierTemplate.placeholder.description))
+                    json.member(
+                        "activity",
+                        Self.activityIdentifier(onDevice: ActivityIdentifierTemplate.placeholder.description)
+                    )
                 },
                 startMembers: { Self.writeStart(of: match, activity: nil, to: &$0) }
             )
@@ -87,7 +90,7 @@ struct MatchCommands {
 
     /// Returns the id that an app chooses for the first activity on a device if the attributes of the start contain
     /// none.
-    static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
+    static func activityIdentifier(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
 
     /// Returns the `ActivityAttributes`, which never change during an activity's life.
     ///

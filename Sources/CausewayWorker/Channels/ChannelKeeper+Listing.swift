@@ -44,7 +44,7 @@ extension ChannelKeeper {
     func recordForeignChannelsIfDue(at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let appEnvironment = managedEnvironment.appEnvironment
         let beganAtMilliseconds = monotonicMilliseconds
-        await listTurns.take(appEnvironment)
+        await listTurns.waitForTurn(appEnvironment)
         defer { listTurns.release(appEnvironment) }
         if let last = listFailures[appEnvironment], last.atMilliseconds > beganAtMilliseconds { throw last.failure }
         do throws(ChannelFailure) {

@@ -163,7 +163,7 @@ extension ChannelKeeper {
     private func acquireReconciliationLease(
         for work: ChannelRegistry.LeasedWork,
         _ managedEnvironment: ManagedEnvironment
-    ) throws(ChannelFailure) -> SharedHashes.Lease? {
+    ) throws(ChannelFailure) -> SharedRedisData.Lease? {
         try convertRedisErrors { () throws(RedisError) in
             try registry.acquireLease(
                 for: work,

@@ -94,10 +94,10 @@ package actor ChannelKeeper {
     /// channel management runs twice as many requests at one time, so no creation waits in the client until its lease
     /// has expired.
     static let creationsAtOnceMax = 4
-    private let creationTurns = EnvironmentTurns(takenMax: ChannelKeeper.creationsAtOnceMax)
+    private let creationTurns = EnvironmentTurns(callersMax: ChannelKeeper.creationsAtOnceMax)
     /// In each app and environment, lets only one creation at a time request APNs' list
     /// (``recordForeignChannelsIfDue(at:)``).
-    let listTurns = EnvironmentTurns(takenMax: 1)
+    let listTurns = EnvironmentTurns(callersMax: 1)
     /// For each app and environment: the last failure to request or record APNs' list before a creation, and when it
     /// happened (monotonic milliseconds). Creations that waited for this request fail too.
     var listFailures: [AppEnvironment: (atMilliseconds: Int64, failure: ChannelFailure)] = [:]
@@ -216,7 +216,7 @@ package actor ChannelKeeper {
         endToDisregardWallMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
-        await creationTurns.take(appEnvironment)
+        await creationTurns.waitForTurn(appEnvironment)
         defer { creationTurns.release(appEnvironment) }
         let lease = try convertRedisErrors { () throws(RedisError) in
             try registry.acquireCreationLease(of: audience, appEnvironment, milliseconds: creationMillisecondsMax)

@@ -34,7 +34,7 @@ extension ChannelRegistry {
             // The registry was complete before the server restarted or was replaced. Replace its text by the token:
             // until then, a worker of an earlier release takes the registry for complete, and would not restart the
             // restoration after a deletion (`restartRestoration`).
-            let condition = SharedHashes.FieldCondition(Self.completenessField, text, newValue: token)
+            let condition = SharedRedisData.FieldCondition(Self.completenessField, text, newValue: token)
             _ = try hashes.addMissingFields(key(appEnvironment), [], if: condition)
         } else {
             _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, token)])
@@ -97,7 +97,7 @@ extension ChannelRegistry {
             completeSinceWallMilliseconds: atWallMilliseconds,
             token: token
         )
-        let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeText)
+        let condition = SharedRedisData.FieldCondition(Self.completenessField, token, newValue: completeText)
         return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
     }
 

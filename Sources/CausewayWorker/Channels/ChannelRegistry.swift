@@ -21,10 +21,10 @@ final class ChannelRegistry {
     /// time after each of its changes. A shorter time here would make Redis delete the hash too early.
     private static let audienceHashTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
-    let hashes: SharedHashes
+    let hashes: SharedRedisData
 
     init(configuration: RedisConfiguration) throws(RedisError) {
-        hashes = try SharedHashes(configuration: configuration)
+        hashes = try SharedRedisData(configuration: configuration)
     }
 
     func key(_ appEnvironment: AppEnvironment, _ suffix: String = "") -> [UInt8] {
@@ -121,7 +121,7 @@ final class ChannelRegistry {
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
-        let condition = SharedHashes.FieldCondition(stored.field, stored.value, newValue: newEntry.json)
+        let condition = SharedRedisData.FieldCondition(stored.field, stored.value, newValue: newEntry.json)
         return try hashes.addMissingFields(stored.key, [], if: condition) != nil
     }
 
@@ -244,7 +244,7 @@ final class ChannelRegistry {
 
     func acquireCreationLease(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
-        -> SharedHashes.Lease?
+        -> SharedRedisData.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), leaseMilliseconds: milliseconds)
     }
@@ -266,14 +266,14 @@ final class ChannelRegistry {
     /// Acquires the lease for one kind of work; returns nil if another worker has it. If Redis loses the
     /// lease, a second worker may get it too.
     func acquireLease(for work: LeasedWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
-        throws(RedisError) -> SharedHashes.Lease?
+        throws(RedisError) -> SharedRedisData.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), leaseMilliseconds: milliseconds)
     }
 
-    func releaseLease(_ lease: SharedHashes.Lease) throws(RedisError) { try hashes.releaseLease(lease) }
+    func releaseLease(_ lease: SharedRedisData.Lease) throws(RedisError) { try hashes.releaseLease(lease) }
 
-    func extendLease(_ lease: SharedHashes.Lease, milliseconds: Int64) throws(RedisError) {
+    func extendLease(_ lease: SharedRedisData.Lease, milliseconds: Int64) throws(RedisError) {
         try hashes.extendLease(lease, leaseMilliseconds: milliseconds)
     }
 
@@ -329,7 +329,7 @@ final class ChannelRegistry {
     @discardableResult
     func removeChannelFromAudienceHash(of entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let key = audienceHashKey(entry.app, entry.audience) else { return false }
-        let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.channelFieldValue)
+        let condition = SharedRedisData.FieldCondition(Self.channelField(entry.environment), entry.channelFieldValue)
         return try hashes.removeField(key, if: condition)
     }
 

@@ -3,22 +3,22 @@
 /// Only the actor ``ChannelKeeper`` uses this class.
 final class EnvironmentTurns {
     private struct Turns {
-        var takenCount = 0
+        var workingCallerCount = 0
         /// The waiting callers, in the order in which they came. Callers are few (R4): the owners of permits
         /// (``ChannelRequestQueues``), the periodic work, and a command of an operator.
         var waitingCallers: [CheckedContinuation<Void, Never>] = []
     }
 
     /// The maximum number of callers that have a turn at one time, in each app and environment.
-    private let takenMax: Int
+    private let callersMax: Int
     private var turnsByEnvironment: [AppEnvironment: Turns] = [:]
 
-    init(takenMax: Int) { self.takenMax = takenMax }
+    init(callersMax: Int) { self.callersMax = callersMax }
 
     /// Waits until the caller may work. When its work is done, the caller must call ``release(_:)``.
-    func take(_ appEnvironment: AppEnvironment, isolation: isolated (any Actor)? = #isolation) async {
-        guard turnsByEnvironment[appEnvironment, default: Turns()].takenCount >= takenMax else {
-            turnsByEnvironment[appEnvironment, default: Turns()].takenCount += 1
+    func waitForTurn(_ appEnvironment: AppEnvironment, isolation: isolated (any Actor)? = #isolation) async {
+        guard turnsByEnvironment[appEnvironment, default: Turns()].workingCallerCount >= callersMax else {
+            turnsByEnvironment[appEnvironment, default: Turns()].workingCallerCount += 1
             return
         }
         await withCheckedContinuation { turnsByEnvironment[appEnvironment]?.waitingCallers.append($0) }
@@ -27,8 +27,8 @@ final class EnvironmentTurns {
     /// Ends the caller's turn. Of the waiting callers, the one that has waited longest may work now.
     func release(_ appEnvironment: AppEnvironment) {
         guard turnsByEnvironment[appEnvironment]?.waitingCallers.isEmpty == false else {
-            turnsByEnvironment[appEnvironment]?.takenCount -= 1
-            if turnsByEnvironment[appEnvironment]?.takenCount == 0 { turnsByEnvironment[appEnvironment] = nil }
+            turnsByEnvironment[appEnvironment]?.workingCallerCount -= 1
+            if turnsByEnvironment[appEnvironment]?.workingCallerCount == 0 { turnsByEnvironment[appEnvironment] = nil }
             return
         }
         turnsByEnvironment[appEnvironment]?.waitingCallers.removeFirst().resume()

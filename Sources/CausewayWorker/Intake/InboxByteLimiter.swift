@@ -10,17 +10,17 @@ struct InboxByteLimiter {
 
     private let bytesMax: Int
     /// The bytes of each entry in the ring, the oldest at `firstIndex`. The array is as long as the ring.
-    private var entryBytes: [UInt32]
+    private var entryByteCounts: [UInt32]
     private var firstIndex = 0
     private var entryCount = 0
     private var totalBytes = 0
 
     init(bytesMax: Int, capacity: Int) {
         self.bytesMax = bytesMax
-        entryBytes = Array(repeating: 0, count: capacity)
+        entryByteCounts = Array(repeating: 0, count: capacity)
     }
 
-    static func computeRecordBytes(of message: borrowing Message) -> Int {
+    static func computeRecordByteCount(of message: borrowing Message) -> Int {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
@@ -30,16 +30,16 @@ struct InboxByteLimiter {
     ///
     /// - Parameter untakenEntryCount: the number of entries that the lane has not taken.
     /// - Returns: whether the record may be dealt.
-    mutating func makeRoom(for recordBytes: Int, untakenEntryCount: @autoclosure () -> Int) -> Bool {
-        if totalBytes + recordBytes <= bytesMax, entryCount < entryBytes.count { return true }
+    mutating func makeRoom(for recordByteCount: Int, untakenEntryCount: @autoclosure () -> Int) -> Bool {
+        if totalBytes + recordByteCount <= bytesMax, entryCount < entryByteCounts.count { return true }
         removeTakenEntries(untakenEntryCount: untakenEntryCount())
-        return (totalBytes + recordBytes <= bytesMax && entryCount < entryBytes.count) || entryCount == 0
+        return (totalBytes + recordByteCount <= bytesMax && entryCount < entryByteCounts.count) || entryCount == 0
     }
 
-    mutating func append(_ recordBytes: Int) {
-        entryBytes[(firstIndex + entryCount) % entryBytes.count] = UInt32(clamping: recordBytes)
+    mutating func append(_ recordByteCount: Int) {
+        entryByteCounts[(firstIndex + entryCount) % entryByteCounts.count] = UInt32(clamping: recordByteCount)
         entryCount += 1
-        totalBytes += Int(UInt32(clamping: recordBytes))
+        totalBytes += Int(UInt32(clamping: recordByteCount))
     }
 
     /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane. Entries that
@@ -48,8 +48,8 @@ struct InboxByteLimiter {
 
     mutating func removeTakenEntries(untakenEntryCount: Int) {
         while entryCount > untakenEntryCount {
-            totalBytes -= Int(entryBytes[firstIndex])
-            firstIndex = (firstIndex + 1) % entryBytes.count
+            totalBytes -= Int(entryByteCounts[firstIndex])
+            firstIndex = (firstIndex + 1) % entryByteCounts.count
             entryCount -= 1
         }
     }

@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// Handles the log lines, errors and statistics that librdkafka reports about the consumer.
+/// Handles the log lines, errors and statistics that librdkafka reports about the consumer, and the producer's errors.
 extension Intake: ClientEventHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
@@ -27,6 +27,13 @@ extension Intake: ClientEventHandler {
             reason: statistics.isAnyConnectionUp
                 ? "the brokers do not respond, although a connection is up" : "no connection to a broker is up"
         )
+    }
+
+    /// Counts and logs an error of the producer. Only the consumer's reports say whether a broker is up.
+    func producerReportedError(_ error: KafkaError) {
+        guard !error.areAllBrokersDown else { return }
+        countError(error)
+        writeLog(.kafkaError, level: .warning, ["error": "\(error)", "client": "producer"])
     }
 
     /// Returns the name of a partition, as used in the metrics.

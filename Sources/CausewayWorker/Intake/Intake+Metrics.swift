@@ -5,8 +5,10 @@ import Reactor
 
 /// Counts and publishes the metrics of the Kafka thread.
 extension Intake {
-    func countError(_ error: KafkaError) {
-        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? setup.metricRegistry.labels.kafkaErrors.count - 1)
+    func countError(_ error: KafkaError) { countError(code: error.code) }
+
+    func countError(code: Int32) {
+        metrics.add(.kafkaErrors, errorLabelIndices[code] ?? setup.metricRegistry.labels.kafkaErrors.count - 1)
     }
 
     /// Notes whether any broker is up, and logs a change. librdkafka reports when it has closed its last connection.
@@ -55,9 +57,7 @@ extension Intake {
         )
         metrics.set(
             .partitionsStuck,
-            to: Int64(
-                unfetchedPartitions.partitionsWithOffsetOutOfRange.union(partitionsWithoutPosition.errors.keys).count
-            )
+            to: Int64(unfetchedPartitions.partitionsWithOffsetOutOfRange.union(partitionsAwaitingPosition).count)
         )
         metrics.set(.partitionsRereading, to: Int64(rereadingPartitionCount))
         setDeferredMetrics()
@@ -125,7 +125,7 @@ extension Intake {
             return
         }
         let partitions = Array(
-            consumer.pausedPartitions.union(partitionsWithoutPosition.errors.keys)
+            consumer.pausedPartitions.union(partitionsAwaitingPosition)
                 .union(unfetchedPartitions.partitionsWithOffsetOutOfRange)
         )
         .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }

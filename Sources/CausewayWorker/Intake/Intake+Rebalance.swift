@@ -18,6 +18,11 @@ extension Intake {
             noteIfUnmarked(partition)
             sendLaneOrder(.assign, partition, committedOffset: findCommittedOffset(of: partition))
         }
+        if !consumer.partitionsWithUnknownOffset.isDisjoint(with: partitions) {
+            // The wait for the coordinator may have lasted seconds.
+            loop.refreshClock()
+            partitionsWithoutPosition.postponeRequest(nowMilliseconds: loop.nowMilliseconds)
+        }
         rereading.requestPublicationSoon()
         rereading.requestPartitionCountSoon()
         emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)

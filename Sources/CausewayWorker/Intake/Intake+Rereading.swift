@@ -167,7 +167,7 @@ extension Intake {
                     startOffset: startOffset,
                     settledEndOffset: findSettledEndOffset(of: partition, entry),
                     rereading: entry.rereading.map { ($0.identifier, $0.isComplete) },
-                    isUnmarked: rereading.unmarkedPartitions.contains(partition),
+                    mayBeUnmarked: rereading.unmarkedPartitions.contains(partition),
                     hasSettledRecordsAtStart: startOffset == 0
                         && CommitMetadata.namesSettledRecords(consumer.committedOffsets[partition])
                 )
@@ -287,8 +287,8 @@ extension Intake {
         publishStatus()
     }
 
-    /// Reports why a partition's rereading cannot begin yet. If its settled offset is wrong, only an operator can end
-    /// the wait. Then notes this offset for `judgeSettledOffset`, and reports the failure once, not at each attempt.
+    /// Reports why a partition's rereading cannot begin yet. A wrong settled offset, whose wait only an operator can
+    /// end, is noted for `judgeSettledOffset`, and is reported once, not at each attempt.
     private func reportStartFailure(
         _ error: KafkaError,
         of partition: TopicPartition,

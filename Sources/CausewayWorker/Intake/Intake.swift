@@ -49,6 +49,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     private var lanesToWake: UInt64 = 0
     /// The intake owns this handler. The handler refers to the intake weakly.
     private let consumerHandler: IntakeConsumerHandler
+    /// As `consumerHandler`, for the producer.
+    private let producerHandler = IntakeProducerHandler()
     let loop: EventLoop
     let signals: IntakeSignals
 
@@ -102,6 +104,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         )
         self.consumerHandler = consumerHandler
         consumerHandler.intake = self
+        producerHandler.intake = self
+        setup.producer.setEventHandler(producerHandler)
         consumer.setWakeup(descriptor: setup.wakeup.descriptor)
         setup.producer.setWakeup(descriptor: setup.wakeup.descriptor)
         try loop.add(descriptor: setup.wakeup.descriptor, interest: .readable, handler: self)
@@ -167,10 +171,14 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             switch consumer.poll() {
             case .message(let message):
                 pollCount += 1
+                if !partitionsWithoutPosition.errors.isEmpty {
+                    noteReadingBegan(of: TopicPartition(topic: message.topic, partition: message.partition))
+                }
                 if let message = takeIfDue(orPausePartitionOf: message), !dealToLane(message) { mayContinue = mayPoll }
             case .none: return
             case .partitionEnd(let partition, let offset):
                 pollCount += 1
+                noteReadingBegan(of: partition)
                 noteReachedLogEnd(of: partition, offset: offset)
             case .error(let error):
                 pollCount += 1
@@ -227,14 +235,14 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             reportError(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
-        let recordBytes = InboxByteLimiter.computeRecordBytes(of: message)
+        let recordByteCount = InboxByteLimiter.computeRecordByteCount(of: message)
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
             assignmentNumber: assignment.assignmentNumber,
             rewindRequestCount: assignment.rewindRequestCount,
             topic: topic,
             partition: partition,
-            recordBytes: UInt32(clamping: recordBytes)
+            recordByteCount: UInt32(clamping: recordByteCount)
         )
         noteLaneToWake(lane)
         assignments.noteDealtRecord(topic, partition, offset: offset)
@@ -258,9 +266,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
         // Do not read the ring's count before this call: `makeRoom` reads it only if the inbox seems to be full.
         let hasRoom = inboxLimiters[lane]
-            .makeRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
+            .makeRoom(for: Int(entry.recordByteCount), untakenEntryCount: setup.mailboxes[lane].inbox.count)
         guard hasRoom, laneRings[lane].push(entry) else { return false }
-        inboxLimiters[lane].append(Int(entry.recordBytes))
+        inboxLimiters[lane].append(Int(entry.recordByteCount))
         return true
     }
 
@@ -332,9 +340,10 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
-    /// Passes the producer's delivery reports to the lanes that produced the records.
+    /// Passes the producer's delivery reports to the lanes that produced the records, and counts those with an error.
     func passDeliveryReports() {
         setup.producer.pollReports { tag, error, _ in
+            if error != 0 { countError(code: error) }
             let lane = ProducerTag.lane(of: tag)
             precondition(lane < laneRings.count, "the delivery report names an existing lane")
             let report = DeliveryReport(tag: ProducerTag.outgoingRecordTag(of: tag), errorCode: error)

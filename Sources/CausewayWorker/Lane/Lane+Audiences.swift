@@ -199,8 +199,12 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.removeNextOutgoingRecord(outgoingRecord)
-                audiences.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
-                writeLog(.resultNotProduced, ["error": "\(error)"])
+                let isGivenUp = audiences.handleDeliveryReport(
+                    outgoingRecord,
+                    Self.makeKafkaReport(of: error.code),
+                    now: now
+                )
+                logUnwrittenRecord(error, to: findTopic(of: outgoingRecord.kind), isGivenUp: isGivenUp)
             }
         }
     }
@@ -225,7 +229,7 @@ extension Lane {
         return queueingResult
     }
 
-    private func findTopic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {
+    func findTopic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {
         switch kind {
         case .fanout: setup.topics.fanout
         case .start: setup.topics.commands

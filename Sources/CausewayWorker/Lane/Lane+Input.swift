@@ -162,11 +162,14 @@ extension Lane {
             takenCount += 1
             if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
                 if report.errorCode == 0 { countAcknowledged(audienceRecord) }
-                audiences.handleDeliveryReport(
+                let isGivenUp = audiences.handleDeliveryReport(
                     audienceRecord,
                     Self.makeKafkaReport(of: report.errorCode),
                     now: now
                 )
+                if report.errorCode != 0 {
+                    logFailure(of: report, to: findTopic(of: audienceRecord.kind), isGivenUp: isGivenUp)
+                }
                 continue
             }
             // Prefetch the core's record that a later report is about. The core last used it a while ago, so it has
@@ -179,9 +182,20 @@ extension Lane {
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: report.errorCode), now: now)
+            let isGivenUp = delivery.handleDeliveryReport(
+                outgoingRecord,
+                Self.makeKafkaReport(of: report.errorCode),
+                now: now
+            )
+            if report.errorCode != 0 {
+                logFailure(of: report, to: findTopic(of: outgoingRecord.kind), isGivenUp: isGivenUp)
+            }
         }
         if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
+    }
+
+    private func logFailure(of report: DeliveryReport, to topic: ProducerTopic, isGivenUp: Bool) {
+        logUnwrittenRecord(KafkaError(deliveryReportCode: report.errorCode), to: topic, isGivenUp: isGivenUp)
     }
 
     static func makeKafkaReport(of errorCode: Int32) -> OutgoingRecord.KafkaReport {

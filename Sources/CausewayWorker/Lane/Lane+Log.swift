@@ -1,5 +1,6 @@
 import APNs
 import Delivery
+import Kafka
 import LiveActivity
 import Logging
 import Observability
@@ -25,6 +26,12 @@ extension Lane {
         guard let fault = delivery.takeHeldCommandFault() else { return }
         let reason = "a held command cannot be read: \(fault.code.name) at byte \(fault.offset)"
         writeLog(.redisRefused, ["script": "admit", "reason": "\(reason)"])
+    }
+
+    /// Logs that Kafka has not taken a record, and whether the core has given up the record. The texts are made only if
+    /// the line is written.
+    func logUnwrittenRecord(_ error: @autoclosure () -> KafkaError, to topic: ProducerTopic, isGivenUp: Bool) {
+        writeLog(isGivenUp ? .recordGivenUp : .resultNotProduced, ["topic": "\(topic.name)", "error": "\(error())"])
     }
 
     /// Logs an event of a pool's connections. The end of a connection has the level `info` if the connection was

@@ -1,7 +1,6 @@
 import Delivery
 import Kafka
 import LiveActivity
-import Logging
 import Observability
 
 /// Gives the results, invalidations, dead letters and deferred commands of the core for single activities to the
@@ -32,12 +31,26 @@ extension Lane {
             case .failed(let error):
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.handleDeliveryReport(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
+                let isGivenUp = delivery.handleDeliveryReport(
+                    outgoingRecord,
+                    Self.makeKafkaReport(of: error.code),
+                    now: now
+                )
                 // A failed deferral may have put its command back among the waiting commands of its activity. The core
                 // begins these at the end of an iteration.
                 requestCallAtIterationEnd()
-                writeLog(.resultNotProduced, ["error": "\(error)"])
+                logUnwrittenRecord(error, to: findTopic(of: outgoingRecord.kind), isGivenUp: isGivenUp)
             }
+        }
+    }
+
+    /// Returns the topic of a kind of record. (`traceOnly` goes to no topic, so nobody needs its topic.)
+    func findTopic(of kind: OutgoingRecord.Kind) -> ProducerTopic {
+        switch kind {
+        case .result, .traceOnly: setup.topics.results
+        case .invalidation: setup.topics.invalidations
+        case .deadLetter: setup.topics.deadLetters
+        case .deferral: setup.topics.deferred
         }
     }
 
@@ -107,7 +120,7 @@ extension Lane {
         result.reason = view.reason.isEmpty ? nil : view.reason
         // If nothing was sent, for example because no connection was ready, the result describes no push.
         if view.sentAtWallMilliseconds != nil {
-            result.apnsIdentifier = view.apnsIdentifier
+            result.apnsId = view.apnsId
             result.sentTimestamp = view.sentTimestamp
             result.priority = view.priority
         }

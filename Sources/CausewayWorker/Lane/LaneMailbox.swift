@@ -13,7 +13,7 @@ struct InboxEntry: BitwiseCopyable {
     var assignmentNumber: UInt32
     var partition: Int32
     /// The approximate memory of the record, which counts towards the byte limit of the inbox (`InboxByteLimiter`).
-    var recordBytes: UInt32
+    var recordByteCount: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
     /// How many rewinds of the partition the lane had requested when this record was dealt. If the lane has requested
@@ -26,14 +26,14 @@ struct InboxEntry: BitwiseCopyable {
         rewindRequestCount: UInt16,
         topic: Int32,
         partition: Int32,
-        recordBytes: UInt32
+        recordByteCount: UInt32
     ) {
         self.messageAddress = messageAddress
         self.assignmentNumber = assignmentNumber
         self.rewindRequestCount = rewindRequestCount
         topicIndex = Int16(truncatingIfNeeded: topic)
         self.partition = partition
-        self.recordBytes = recordBytes
+        self.recordByteCount = recordByteCount
     }
 
     var topic: Int32 { Int32(topicIndex) }

@@ -133,7 +133,7 @@ private final class LanePoolResponseHandler: PushHandler {
         case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: metricIndex)
         case .connected:
             guard let lanePool else { break }
-            if lanePool.traffic.hasDevicePushes { lane.delivery.noteConnection(of: lanePool.target) }
+            if lanePool.traffic.hasDevicePushes { lane.delivery.noteOpenedConnection(of: lanePool.target) }
             lane.requestCallAtIterationEnd()
         default: break
         }
@@ -246,7 +246,7 @@ extension Lane {
                 isBroadcast: push.isBroadcast,
                 priority: push.priority,
                 expirationSeconds: push.expirationSeconds,
-                identifier: push.apnsIdentifier,
+                identifier: push.apnsId,
                 body: push.body,
                 isRetry: push.isRetry
             ),
@@ -262,7 +262,7 @@ extension Lane {
                 address: view.token,
                 priority: view.priority,
                 expirationSeconds: view.sentExpirationSeconds,
-                identifier: view.apnsIdentifier,
+                identifier: view.apnsId,
                 body: view.body,
                 avoidedConnectionNumber: view.avoidedConnectionNumber,
                 isRetry: view.isRetry

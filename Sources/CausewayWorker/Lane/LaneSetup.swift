@@ -37,7 +37,8 @@ struct LaneSetup: @unchecked Sendable {
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
-    /// Sends a request to the channel keeper, without a ring (R2), because a lane rarely has a request.
+    /// Puts a request into the asynchronous stream that the channel keeper reads. A lane rarely has a request, so this
+    /// need not be a ring (R2).
     var sendChannelRequest: @Sendable (ChannelRequest) -> Void
 
     /// The topics that lanes write to.

@@ -23,7 +23,7 @@ struct DueActivitySelection: Equatable {
     ///   - ageMillisecondsMax: an activity that has been due for this long is claimed even if its app is unknown. It is
     ///     too old to be ended, and the claim removes it from the timetable.
     init(
-        _ batch: SharedHashes.DueEntries,
+        _ batch: SharedRedisData.DueEntries,
         from rank: Int,
         dueEntriesPerReadMax: Int,
         claimsMax: Int,

@@ -36,7 +36,7 @@ struct LifetimeCommand: Equatable {
     ///
     /// - Parameter commandsForRestart: has no effect if the claim asks for an end.
     init(
-        _ claim: SharedHashes.Claim,
+        _ claim: SharedRedisData.Claim,
         nowWallMilliseconds: Int64,
         commandsForRestart: CommandsForRestart
     ) throws(Obstacle) {
@@ -81,7 +81,7 @@ struct LifetimeCommand: Equatable {
     }
 
     /// Whether a claim asks for a new start of an activity.
-    static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.entryText.hasPrefix("r") }
+    static func isRestart(_ claim: SharedRedisData.Claim) -> Bool { claim.entryText.hasPrefix("r") }
 
     /// Makes the value of an end command. The command has no alert, and no content state, so the last state stays on
     /// the screen.

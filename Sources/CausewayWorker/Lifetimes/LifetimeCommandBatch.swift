@@ -5,13 +5,13 @@ struct LifetimeCommandBatch {
     private(set) var commands: [LifetimeCommand] = []
     /// The claims whose newest update must be replaced before the commands are produced
     /// (`LifetimeCommand.isUpdateDamaged`).
-    private(set) var claimsWithDamagedUpdate: [(SharedHashes.Claim, CommandsForRestart)] = []
+    private(set) var claimsWithDamagedUpdate: [(SharedRedisData.Claim, CommandsForRestart)] = []
     /// Claims for which no worker can make a command, each with the reason. Their activities must leave the timetable.
     /// The reason is never `unknownFormat`: such an activity stays in the timetable.
-    private(set) var claimsToAbandon: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
+    private(set) var claimsToAbandon: [(SharedRedisData.Claim, LifetimeCommand.Obstacle)] = []
 
     /// - Parameter commandsForRestartByName: the key is the activity's name in the timetable.
-    init(_ claimedEntries: SharedHashes.ClaimedEntries, commandsForRestartByName: [[UInt8]: CommandsForRestart]) {
+    init(_ claimedEntries: SharedRedisData.ClaimedEntries, commandsForRestartByName: [[UInt8]: CommandsForRestart]) {
         for claim in claimedEntries.claims {
             let commandsForRestart = commandsForRestartByName[claim.name] ?? CommandsForRestart()
             do throws(LifetimeCommand.Obstacle) {

@@ -16,7 +16,7 @@ import Redis
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
-    /// long as the one before, up to 32 times this length (`SharedHashes.claimEntries`). Each claim writes another
+    /// long as the one before, up to 32 times this length (`SharedRedisData.claimEntries`). Each claim writes another
     /// command, and a command may wait for APNs for hours, so longer claims mean fewer commands.
     static let firstClaimDurationMilliseconds: Int64 = 20_000
     /// An upper estimate of the time after the end of a claim in which a worker claims the activity again, and learns
@@ -43,7 +43,7 @@ actor LifetimeKeeper {
     private let executor = BlockingExecutor(label: "lifetime keeper")
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    private let timetables: SharedHashes
+    private let timetables: SharedRedisData
     private let producer: LifetimeCommandProducer
     /// The bundle ids of the configured apps.
     private let apps: Set<[UInt8]>
@@ -67,7 +67,7 @@ actor LifetimeKeeper {
         status: LifetimeStatus,
         log: SharedLimitedLog
     ) throws {
-        timetables = try SharedHashes(configuration: redis)
+        timetables = try SharedRedisData(configuration: redis)
         let kafka = configuration.kafka
         producer = LifetimeCommandProducer(name: kafka.topics.commands, properties: try kafka.producerProperties)
         apps = Set(configuration.apps.map { Array($0.bundleId.utf8) })
@@ -156,7 +156,7 @@ actor LifetimeKeeper {
     /// records have an unknown format (`LifetimeCommand.Obstacle.unknownFormat`) gets no command either, but stays in
     /// the timetable: a worker of a newer version can make its command.
     private func produceCommands(
-        for claimedEntries: SharedHashes.ClaimedEntries,
+        for claimedEntries: SharedRedisData.ClaimedEntries,
         in timetableNumber: Int
     ) throws -> LifetimeCommandBatch {
         let batch = LifetimeCommandBatch(
@@ -175,7 +175,7 @@ actor LifetimeKeeper {
     }
 
     /// How long Redis lets a claim last, as the script of `claimEntries` computes it.
-    private static func duration(of claim: SharedHashes.Claim) -> Duration {
+    private static func duration(of claim: SharedRedisData.Claim) -> Duration {
         let earlierClaimCount = min(max(claim.claimCount - 1, 0), 5)
         return .milliseconds(firstClaimDurationMilliseconds << Int64(earlierClaimCount))
     }
@@ -222,7 +222,7 @@ actor LifetimeKeeper {
     /// be claimed again and again until it is too old. Logs the removal. Does nothing if the entry has changed since
     /// the claim.
     private func removeFromTimetable(
-        _ claim: SharedHashes.Claim,
+        _ claim: SharedRedisData.Claim,
         _ obstacle: LifetimeCommand.Obstacle,
         in timetableNumber: Int
     ) throws(RedisError) {
@@ -235,18 +235,18 @@ actor LifetimeKeeper {
     /// that start's state. Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and a
     /// damaged state cannot be read. If a newer update comes first, the next claim makes a start with that update.
     private func replaceDamagedUpdate(
-        of claim: SharedHashes.Claim,
+        of claim: SharedRedisData.Claim,
         _ commandsForRestart: CommandsForRestart,
         in timetableNumber: Int
     ) throws(RedisError) {
         guard let start = commandsForRestart.start, let update = commandsForRestart.newestUpdate else { return }
-        let condition = SharedHashes.FieldCondition(claim.name, update, newValue: start)
+        let condition = SharedRedisData.FieldCondition(claim.name, update, newValue: start)
         let updatesKey = LifetimeKey.restartKeys(timetableNumber).updates
         guard try timetables.addMissingFields(updatesKey, [], if: condition) != nil else { return }
         log(.lifetimeStateLost, Self.makeLogFields(claim))
     }
 
-    private static func makeLogFields(_ claim: SharedHashes.Claim) -> Logger.Metadata {
+    private static func makeLogFields(_ claim: SharedRedisData.Claim) -> Logger.Metadata {
         let subject = LifetimeKey.subject(ofActivityKey: claim.name)
         let app = String(decoding: subject?.app ?? [], as: UTF8.self)
         let activity = String(decoding: subject?.activity ?? claim.name, as: UTF8.self)
@@ -256,7 +256,7 @@ actor LifetimeKeeper {
     /// Returns the kept start and newest update of each claimed activity that waits for a new start. The dictionary's
     /// keys are the activities' names in the timetable (``LifetimeKey``).
     private func readCommandsForRestart(
-        for claims: [SharedHashes.Claim],
+        for claims: [SharedRedisData.Claim],
         in timetableNumber: Int
     ) throws(RedisError) -> [[UInt8]: CommandsForRestart] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)

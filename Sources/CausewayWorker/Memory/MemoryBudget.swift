@@ -27,9 +27,9 @@ struct MemoryBudget: Equatable {
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let fixedBytesOfProcess: Int64 = 48 << 20
-    /// The fixed memory of each lane: its stack, its share of the allocators' own memory, its rings, and its Redis
-    /// connection with the calls in flight.
-    static let fixedBytesPerLane: Int64 = 6 << 20
+    /// The fixed memory of each lane: its stack, its share of the allocators' own memory, its rings, its Redis
+    /// connection with the calls in flight, and its counts of reports to the timetable.
+    static let fixedBytesPerLane: Int64 = (6 << 20) + Int64(Delivery.lifetimeReportCountBytes)
     /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the output buffer, which keeps at
     /// most 128 KiB while it is empty (`OutputBuffer`).
     static let fixedBytesPerConnection: Int64 = 192 << 10

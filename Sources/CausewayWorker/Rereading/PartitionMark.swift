@@ -65,8 +65,9 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     /// The last rereading, and whether it is complete; nil: there was none. The Kafka thread publishes one that has
     /// begun. `StoreWatch` replaces it by a later one that it has requested.
     var rereading: (identifier: UInt64, isComplete: Bool)?
-    /// Whether the partition has perhaps no marks yet (``CommitMetadata``).
-    var isUnmarked = false
+    /// Whether the partition may have no marks yet: at its assignment, ``CommitMetadata`` gave a reason for this doubt,
+    /// and ``StoreWatch`` has written no marks since.
+    var mayBeUnmarked = false
     /// Whether the commit at the assignment named settled records, although reading began at offset 0. Then the group
     /// is not new to the partition: these records are skipped, and Redis may have lost what they wrote.
     var hasSettledRecordsAtStart = false
@@ -77,7 +78,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
             && left.startOffset == right.startOffset && left.settledEndOffset == right.settledEndOffset
             && left.rereading?.identifier == right.rereading?.identifier
             && left.rereading?.isComplete == right.rereading?.isComplete
-            && left.isUnmarked == right.isUnmarked
+            && left.mayBeUnmarked == right.mayBeUnmarked
             && left.hasSettledRecordsAtStart == right.hasSettledRecordsAtStart
     }
 }
@@ -132,7 +133,7 @@ enum MarkAction: Equatable {
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
             // Perhaps the previous owner stopped before it wrote the first marks. Missing marks then do not show that a
             // primary was emptied. But Redis may have lost data, so the records are read again anyway.
-            let areMarksUnwritten = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
+            let areMarksUnwritten = isFirstCheck && status.mayBeUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
                 rereadPrimaries,
                 from: firstMissingOffset,

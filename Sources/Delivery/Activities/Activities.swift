@@ -154,9 +154,9 @@ struct Activities: ~Copyable {
     /// Enters a phase that has no timer (R7). Inlined: if the given phase is a constant, the compiler removes the tests
     /// for all other phases.
     @inline(__always)
-    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex) {
+    mutating func enter(_ activity: ActivityIndex, _ phase: ActivityPhase) {
         precondition(!phase.hasTimer)
-        changePhase(to: phase, activity)
+        changePhase(of: activity, to: phase)
         switch phase {
         case .queuedToBegin: activitiesQueuedToBegin.append(activity)
         case .awaitingReadAhead: activitiesAwaitingReadAhead.append(activity)
@@ -165,9 +165,9 @@ struct Activities: ~Copyable {
     }
 
     /// Enters a phase that ends when its timer fires.
-    mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex, untilMilliseconds: Int64) {
+    mutating func enter(_ activity: ActivityIndex, _ phase: ActivityPhase, untilMilliseconds: Int64) {
         precondition(phase.hasTimer)
-        changePhase(to: phase, activity)
+        changePhase(of: activity, to: phase)
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
@@ -177,14 +177,14 @@ struct Activities: ~Copyable {
     @inline(__always)
     mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
         precondition(slots[activity].phase == .idle && phase.hasCredit)
-        enter(phase, activity)
+        enter(activity, phase)
         slots[activity].currentCommand = record
     }
 
     /// Changes the phase, clears the timer of the old phase, and clears the current command if the new phase has none.
     /// Traps on a change that `ActivityPhase` does not list (R7).
     @inline(__always)
-    private mutating func changePhase(to next: ActivityPhase, _ activity: ActivityIndex) {
+    private mutating func changePhase(of activity: ActivityIndex, to next: ActivityPhase) {
         let slot = slots.mutableAddress(of: activity)
         precondition(
             slot.pointee.phase.canChange(to: next),
@@ -199,7 +199,7 @@ struct Activities: ~Copyable {
     /// command. Returns nil if no activity is in this phase.
     mutating func popActivityQueuedToBegin() -> ActivityIndex? {
         guard let activity = activitiesQueuedToBegin.popFirst() else { return nil }
-        enter(.idle, activity)
+        enter(activity, .idle)
         return activity
     }
 
@@ -207,7 +207,7 @@ struct Activities: ~Copyable {
     /// next command. Returns nil if no activity is in this phase.
     mutating func popActivityAwaitingReadAhead() -> ActivityIndex? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
-        enter(.idle, activity)
+        enter(activity, .idle)
         return activity
     }
 

@@ -23,11 +23,13 @@ enum ActivityPhase: UInt8 {
     case queuedToBegin
     /// The activity waits, with a timer, until the first of these times (`pauseOrFree` divides a long wait):
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
-    /// - A deferred command should have come back from the deferred topic (`deferredStartWait`, `deferralWait`).
+    /// - A deferred command should have come back from the deferred topic (`deferredStartWait`, `deferralWait`), or
+    ///   Redis should have permitted a restart (`checkRestartAgain`).
     /// - The pause of a command that has come back from the deferred topic ends (`deferralWait`).
     /// - A command has waited long enough for a newer one that carries its alert (`commandAwaitingCarrier`).
     ///
-    /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
+    /// Next: `idle` when the timer fires, or when a lifetime command has left the lane after Redis' reply;
+    /// `queuedToBegin` when a command arrives that may begin.
     case paused
     /// The next command may begin, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead

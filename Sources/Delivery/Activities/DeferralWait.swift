@@ -25,7 +25,7 @@ struct DeferralWait: BitwiseCopyable {
 
     /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
     /// with the current time.
-    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
+    @inline(__always) var hasEndTime: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
@@ -33,11 +33,15 @@ struct DeferralWait: BitwiseCopyable {
     /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
     /// still pause, a wait for the end of the pause begins. Of several pauses, the one that ends last counts.
     ///
-    /// Exception: if the end of a lifetime comes back while the activity still waits for a state, nothing changes.
+    /// There are two exceptions:
+    /// - If the end of a lifetime comes back while the activity still waits for a state, nothing changes.
+    /// - If a start without a pause comes back, nothing changes, because ``DeferredStartWait`` waits for starts. (But a
+    ///   pause of the start replaces the wait for a state: the start must not be sent before the pause is over.)
     ///
     /// - Parameter pauseMilliseconds: how long the command must still pause; 0 or less: no pause.
-    mutating func noteReturnedCommand(isLifetimeEnd: Bool, pauseMilliseconds: Int64, now: Moment) {
+    mutating func noteReturnedCommand(isStart: Bool, isLifetimeEnd: Bool, pauseMilliseconds: Int64, now: Moment) {
         if isLifetimeEnd, expectsOtherThanLifetimeEnd, isOngoing(now: now) { return }
+        if isStart, pauseMilliseconds <= 0 { return }
         if !isForPause { self = DeferralWait() }
         guard pauseMilliseconds > 0 else { return }
         (untilMilliseconds, isForPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
@@ -64,38 +68,38 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for the
-/// start. Otherwise they could be lost:
+/// A start that this lane expects back from the deferred topic, or a restart about which Redis is asked again. Newer
+/// updates and ends of the activity wait for the start. Otherwise they could be lost:
 /// - If the activity's earlier life has ended, Redis would reply `ended` to them.
 /// - If the earlier life goes on, Redis could hold them, and the end of that life would remove them.
 struct DeferredStartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the expected start; no meaning if no start is expected.
-    private var version = Version.zero
+    private var startVersion = Version.zero
 
     /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
     /// with the current time.
-    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
+    @inline(__always) var hasEndTime: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    /// Notes that a start of this version was deferred. The activity waits for it until `monotonicMilliseconds` at
-    /// most. Of several expected starts, the one with the highest version counts.
+    /// Notes that a start of this version is expected. The activity waits for it until `monotonicMilliseconds` at most.
+    /// Of several expected starts, the one with the highest version counts.
     mutating func expect(_ start: Version, until monotonicMilliseconds: Int64, now: Moment) {
         if !isOngoing(now: now) { self = DeferredStartWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
-        version = max(version, start)
+        startVersion = max(startVersion, start)
     }
 
     /// Ends the wait if the expected start has this version or a lower one. Called when a start of this version comes
-    /// back from the deferred topic or is admitted.
-    mutating func endWait(upTo start: Version) { if version <= start { self = DeferredStartWait() } }
+    /// back from the deferred topic or is admitted, or when a restart is permitted or will not come.
+    mutating func endWait(upTo start: Version) { if startVersion <= start { self = DeferredStartWait() } }
 
     /// Whether the expected start comes before an update or end: the start's version is lower or, before an end, the
     /// same.
     func isExpected(before command: Version, isEnd: Bool, now: Moment) -> Bool {
-        isOngoing(now: now) && (version < command || isEnd && version == command)
+        isOngoing(now: now) && (startVersion < command || isEnd && startVersion == command)
     }
 }

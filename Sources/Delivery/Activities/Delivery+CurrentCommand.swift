@@ -96,7 +96,7 @@ extension Delivery {
     /// must not use `activity`, which may be freed.
     mutating func endTurn(of activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.hasCredit
-        activities.enter(.idle, activity)
+        activities.enter(activity, .idle)
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
@@ -108,7 +108,7 @@ extension Delivery {
         // Make the activity idle first, so that the dropped command is not its current command any more. `drop` puts
         // the command's rider back into the waiting list. There the rider's alert may be compared with that of the
         // current command (`isOlderThanAlertUnderWay`), and the dropped command must not count.
-        activities.enter(.idle, activity)
+        activities.enter(activity, .idle)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)

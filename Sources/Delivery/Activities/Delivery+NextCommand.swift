@@ -20,9 +20,9 @@ extension Delivery {
                 || mustWaitForDeferral(of: activity, now: now)
             if mustWait { return pauseOrFree(activity, now: now) }
         }
-        if readAhead.phase == .readingAhead { return activities.enter(.awaitingReadAhead, activity) }
+        if readAhead.phase == .readingAhead { return activities.enter(activity, .awaitingReadAhead) }
         let head = activities[activity].waitingList.headOrNull
-        if records[head].isStart, checkRestartAgain(head, of: activity) {
+        if records[head].isStart, checkRestartAgain(head, of: activity, now: now) {
             return beginNextCommand(of: activity, now: now)
         }
         setPoolKindFromToken(of: activity)
@@ -30,7 +30,7 @@ extension Delivery {
         guard let record = activities[activity].waitingList.popFirst(in: &records) else {
             preconditionFailure("a waiting list lost its first command")
         }
-        records.enter(.current, record)
+        records.enter(record, .current)
         removeAlertIfOld(of: record, now: now)
         records.completeBodyWithRiderAlert(of: record)
         if records[record].needsStartToken {
@@ -86,7 +86,7 @@ extension Delivery {
         guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now),
             mayKeepSlot(activity, now: now)
         else { return activities.free(activity) }
-        activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
+        activities.enter(activity, .paused, untilMilliseconds: endMilliseconds)
     }
 
     /// Whether an activity that would pause may keep its slot. It must give up its slot if the lane has more activities

@@ -104,7 +104,7 @@ extension ActivitySlot {
     func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
     /// A quick test: whether a wait because of a deferral is set. That wait may be over already.
-    @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
+    @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.hasEndTime || deferredStartWait.hasEndTime }
 
     /// Whether the lane expects a command of this activity back from the deferred topic.
     func expectsDeferredCommand(now: Moment) -> Bool {

@@ -36,7 +36,7 @@ extension Delivery {
         )
         slot.pointee.texts.device = BlockRange()
         slot.pointee.kind = .audienceCommand
-        records.enter(.handedOver, record)
+        records.enter(record, .handedOver)
         if records[record].isReread { rereadHandovers.append(record) } else { handovers.append(record) }
     }
 
@@ -95,7 +95,7 @@ extension Delivery {
             finish(record, outcome)
             records.freeTokenAndBody(of: record)
         case .fannedOut:
-            records.enter(.finished, record)
+            records.enter(record, .finished)
             continueAfterAcknowledgements(record)
         case .dropped:
             precondition(isPartitionRevoked(record), "a command was dropped whose partition is not revoked")

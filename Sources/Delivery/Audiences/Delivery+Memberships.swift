@@ -107,7 +107,8 @@ extension Delivery {
             // The second cause of `full`: the reply had no room for the held command. Repeat the call after a pause.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStoreCount += 1
-            storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
+            let ticket = StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record)
+            storeQueue.setAside(ticket, isAnswered: true, now: now)
             return true
         }
         let joinsAudiences =

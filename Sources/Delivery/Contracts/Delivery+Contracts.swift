@@ -56,7 +56,14 @@ extension Delivery {
                 showsValue: rejectsMismatches
             )
             guard !rejectsMismatches else {
-                reject(record, index, command.identifier, decodedFrom: value, code: "undecodable", detail: message)
+                finishAsInvalid(
+                    record,
+                    index,
+                    command.identifier,
+                    decodedFrom: value,
+                    code: "undecodable",
+                    detail: message
+                )
                 return true
             }
             contractWarning = ContractWarning(

@@ -47,7 +47,7 @@ extension Delivery {
             )
         )
         guard let value = record.value else {
-            return reject(record, index, code: "emptyRecord", detail: "a deferred command has no value")
+            return finishAsInvalid(record, index, code: "emptyRecord", detail: "a deferred command has no value")
         }
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
@@ -94,13 +94,15 @@ extension Delivery {
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait
             .noteReturnedCommand(
+                isStart: records[record].isStart,
                 isLifetimeEnd: records[record].lifetime.isEnd,
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
         // A start joins the waiting list now, so newer commands no longer wait for its return. The exception is a
-        // restart after a lifetime, which joins the list only after Redis has checked the lifetime. Newer commands wait
-        // until this restart is admitted, or until `DeferredStartWait.untilMilliseconds`.
+        // restart after a lifetime, which joins the list only after Redis has checked the lifetime
+        // (`continueAfterLifetimeCheck`). Newer commands wait until then, or until
+        // `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.endWait(upTo: records[record].version)
         }
@@ -108,7 +110,7 @@ extension Delivery {
         records[record].restore(deferral)
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        if records[record].push.attemptCount > 0 { records[record].push.apnsIdentifier = random.nextUUID() }
+        if records[record].push.attemptCount > 0 { records[record].push.apnsId = random.nextUUID() }
     }
 }
 

@@ -40,18 +40,19 @@ extension Delivery {
         records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFailureCount = activities[records[record].activity].serviceFailureCount
         noteExpectedDeferredCommand(record, now: now)
-        records.enter(.deferring, record)
+        records.enter(record, .deferring)
         queueOutgoingRecord(.deferral, record)
         if records[record].noteDrawRefundedForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
     /// Notes that the activity expects a deferred command back. Newer states then wait for it if `mustWaitForDeferral`
     /// is true. This wait is limited, because perhaps another worker reads the deferred command: after a rebalance, or
-    /// if the deferred topic has fewer partitions than the commands topic.
+    /// if the deferred topic has fewer partitions than the commands topic. Also called for a restart that leaves the
+    /// waiting list until Redis replies (`checkRestartAgain`).
     ///
     /// Does nothing if the lane has more activities than its limit of records, because a wait keeps an activity's slot
     /// in use even without a record.
-    private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
+    mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
             configuration.reloadable.deferredDelayMilliseconds + DeferralWait.returnLatenessMillisecondsMax
@@ -84,10 +85,10 @@ extension Delivery {
         records[activities[activity].currentCommand].deferral.pauseEndWallMilliseconds = pauseEndWallMilliseconds
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         let isStart = records[record].isStart
-        activities.enter(.idle, activity)
+        activities.enter(activity, .idle)
         deferCommand(record, cause, now: now)
-        let head = activities[activity].waitingList.headOrNull
-        let isNextLifetimeEnd = head != .null && records[head].lifetime.isEnd
+        let head = activities[activity].waitingList.head
+        let isNextLifetimeEnd = if let head { records[head].lifetime.isEnd } else { false }
         // Commands behind a start wait for the start. A blocked pool also delays the next start. And the end of a
         // lifetime waits for every deferred command.
         let mayDelaySuccessors = isStart || cause == .pool || isNextLifetimeEnd
@@ -152,24 +153,25 @@ extension Delivery {
 
     /// Whether an admitted start must be deferred, so that the next owner of its partition gets it together with its
     /// claim (R16). True if the partition is revoked while the start's pool is blocked: this lane may lose the
-    /// partition before the pool works again. False while Redis may have either claim of the start
-    /// (`mayRedisHaveEitherClaim`).
+    /// partition before the pool works again. False while the lane does not know which claim Redis has
+    /// (`isClaimInRedisUnknown`).
     func mustBeDeferredToNextOwner(_ record: RecordIndex) -> Bool {
-        records[record].isStart && !mayRedisHaveEitherClaim(record) && isPartitionRevoked(record)
+        records[record].isStart && !isClaimInRedisUnknown(record) && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Whether Redis may have either claim of a current command: the command is a start that came back from the
-    /// deferred topic and is not admitted yet. Redis may have admitted the start, and its reply may be lost: then Redis
-    /// has the start's new claim. Otherwise Redis has its previous claim. A deferred record names one claim only, so
-    /// the start must not be deferred before Redis has replied.
-    private func mayRedisHaveEitherClaim(_ current: RecordIndex) -> Bool {
+    /// Whether the current command is a start of which the lane does not know which claim Redis has: the previous one
+    /// or the new one. This is so from the time at which the start comes back from the deferred topic, and gets a new
+    /// claim, until Redis replies to its admission: Redis may have stored the new claim although its reply was lost. A
+    /// deferred record names one claim only, so the start must not be deferred in this time.
+    private func isClaimInRedisUnknown(_ current: RecordIndex) -> Bool {
         records[current].start.previousClaim != nil
     }
 
     /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
     /// this only if the command can be sent now: its partition is not revoked, its pool is not blocked, and its pause
-    /// is over. Without this, deferred commands would wait forever if the deferred topic does not exist.
+    /// is over. Without this, deferred commands would wait forever if the deferred topic does not exist. The end of a
+    /// lifetime is not put back while the lane may still have to read what previous owners deferred.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.
@@ -177,7 +179,8 @@ extension Delivery {
     /// - Returns: whether the command was put back. If not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
-            records[record].deferral.remainingPauseMilliseconds(now: now) == 0
+            records[record].deferral.remainingPauseMilliseconds(now: now) == 0,
+            !records[record].lifetime.isEnd || !mayHaveUnreadDeferredCommands(before: record, now: now)
         else { return false }
         let activity = findOrAddActivity(of: record)
         guard !pools.isBlocked(pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind))
@@ -191,7 +194,12 @@ extension Delivery {
             "a deferred command that is no start has nothing else outstanding"
         )
         activities[activity].deferralWait
-            .noteReturnedCommand(isLifetimeEnd: records[record].lifetime.isEnd, pauseMilliseconds: 0, now: now)
+            .noteReturnedCommand(
+                isStart: false,
+                isLifetimeEnd: records[record].lifetime.isEnd,
+                pauseMilliseconds: 0,
+                now: now
+            )
         // While the command was being deferred, the slot of its activity may have been freed, and the activity now has
         // another one. `enqueue` stores the new slot in the command only, so store it in the command's rider too.
         let rider = records[record].rider
@@ -322,7 +330,7 @@ extension Delivery {
             guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { break }
             let current = activities[activity].currentCommand
             if current != .null {
-                guard !mayRedisHaveEitherClaim(current),
+                guard !isClaimInRedisUnknown(current),
                     isOverdue(current, now: now) || mustBeDeferredToNextOwner(current)
                 else {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
@@ -341,7 +349,7 @@ extension Delivery {
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {
-                activities.enter(.idle, activity)
+                activities.enter(activity, .idle)
                 beginNextCommand(of: activity, now: now)
                 continue
             }
@@ -354,7 +362,7 @@ extension Delivery {
                 pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                 continue
             }
-            activities.enter(.idle, activity)
+            activities.enter(activity, .idle)
             beginNextCommand(of: activity, now: now)
         }
         return hasDeferred

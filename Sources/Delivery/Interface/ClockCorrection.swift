@@ -4,6 +4,10 @@
 /// A reading is not exact, and each change of the correction sets the worker's clock forward or back. So the correction
 /// changes only if it is wrong by more than ``toleranceMilliseconds``.
 ///
+/// From the first reading on, the worker's time is CLOCK_BOOTTIME with an offset, also if the worker's own clock is
+/// right. So the time stays right if somebody sets the own clock back before the next reading. The two clocks do not
+/// drift apart in a long outage of Redis, because NTP slews both alike.
+///
 /// CLOCK_BOOTTIME, which nobody can set, shows whether Redis' clock was set back. The correction then stays: with
 /// Redis' time, all workers would permanently refuse the newest commands, because their timestamps would be in the
 /// future. If Redis' clock seems to be set forward, its time is used: perhaps the machine was paused, and
@@ -46,11 +50,14 @@ package struct ClockCorrection: Sendable, Equatable {
         var serverMilliseconds: Int64
     }
 
-    /// What must be added to CLOCK_BOOTTIME to get the right time; nil if the worker's own clock is used.
-    /// CLOCK_BOOTTIME cannot be set, so the result stays right even if somebody sets the worker's own clock before the
-    /// next reading.
+    /// What must be added to CLOCK_BOOTTIME to get the right time. Nil before the first reading, and while the clocks
+    /// differ too much for a correction: the worker then uses its own clock.
     package private(set) var bootOffsetMilliseconds: Int64?
-    /// What the correction added to the worker's own clock at the last reading that counted.
+    /// ``bootOffsetMilliseconds`` after the last reading that could be followed, if the worker's own clock was right
+    /// then; otherwise nil.
+    private var ownOffsetMilliseconds: Int64?
+    /// What the correction added to the worker's own clock at the last reading that counted; 0 if this was at most
+    /// ``toleranceMilliseconds``.
     package private(set) var addedMilliseconds: Int64 = 0
     /// Whether Redis' clock was set back by more than ``warningMilliseconds`` since it last agreed with the worker's
     /// own clock (``agreedOffsets``), and the two still disagree.
@@ -69,34 +76,60 @@ package struct ClockCorrection: Sendable, Equatable {
     package var isClockWrong: Bool { differenceMilliseconds.magnitude > UInt64(Self.warningMilliseconds) }
 
     /// Takes a reading into account. A reading that took too long does not count, because nobody knows at which moment
-    /// the servers read their clocks. A reading without a reply does not count either.
+    /// the servers read their clocks. A reading without a reply does not count either. But it shows whether the
+    /// worker's own clock was set forward.
     package mutating func update(_ reading: Reading) {
-        let halfDurationMilliseconds = reading.durationMilliseconds / 2
-        guard (0...Self.toleranceMilliseconds).contains(halfDurationMilliseconds) else { return }
-        let differences = reading.serverMilliseconds
-            .map { $0 - reading.systemMilliseconds - halfDurationMilliseconds }.sorted()
-        guard let difference = Self.median(differences) else { return }
-        (hasReading, differenceMilliseconds) = (true, difference)
         let systemOffsetMilliseconds = reading.systemMilliseconds - reading.bootMilliseconds
+        guard let difference = Self.difference(of: reading) else {
+            return keepTime(systemOffsetMilliseconds: systemOffsetMilliseconds)
+        }
+        (hasReading, differenceMilliseconds) = (true, difference)
         noteWhetherServerClockIsSetBack(
             BootOffsets(
                 systemMilliseconds: systemOffsetMilliseconds,
                 serverMilliseconds: systemOffsetMilliseconds + difference
             )
         )
-        // The worker's own clock may have been set since the last reading. So calculate again what the correction adds
-        // to it.
-        addedMilliseconds = bootOffsetMilliseconds.map { $0 - systemOffsetMilliseconds } ?? 0
-        if !isServerClockSetBack {
-            let isCorrectable = difference.magnitude <= UInt64(Self.correctableMillisecondsMax)
-            let newAddedMilliseconds = isCorrectable ? difference : 0
-            let changeMilliseconds = newAddedMilliseconds - addedMilliseconds
-            if changeMilliseconds.magnitude > UInt64(Self.toleranceMilliseconds) {
-                addedMilliseconds = newAddedMilliseconds
-            }
+        if isServerClockSetBack {
+            keepTime(systemOffsetMilliseconds: systemOffsetMilliseconds)
+        } else {
+            followServers(systemOffsetMilliseconds: systemOffsetMilliseconds)
         }
-        if addedMilliseconds.magnitude <= UInt64(Self.toleranceMilliseconds) { addedMilliseconds = 0 }
-        bootOffsetMilliseconds = addedMilliseconds == 0 ? nil : systemOffsetMilliseconds + addedMilliseconds
+        let newAddedMilliseconds = (bootOffsetMilliseconds ?? systemOffsetMilliseconds) - systemOffsetMilliseconds
+        addedMilliseconds = Self.isTolerable(newAddedMilliseconds) ? 0 : newAddedMilliseconds
+    }
+
+    /// Sets the worker's time to that of the servers, or to that of its own clock if this clock is right or differs too
+    /// much. Changes nothing if the worker's time is right.
+    private mutating func followServers(systemOffsetMilliseconds: Int64) {
+        let serverOffsetMilliseconds = systemOffsetMilliseconds + differenceMilliseconds
+        guard differenceMilliseconds.magnitude <= UInt64(Self.correctableMillisecondsMax) else {
+            (bootOffsetMilliseconds, ownOffsetMilliseconds) = (nil, nil)
+            return
+        }
+        var offsetMilliseconds = bootOffsetMilliseconds ?? systemOffsetMilliseconds
+        let isOwnClockRight = Self.isTolerable(differenceMilliseconds)
+        if !Self.isTolerable(serverOffsetMilliseconds - offsetMilliseconds)
+            || isOwnClockRight && !Self.isTolerable(offsetMilliseconds - systemOffsetMilliseconds)
+        {
+            offsetMilliseconds = isOwnClockRight ? systemOffsetMilliseconds : serverOffsetMilliseconds
+        }
+        bootOffsetMilliseconds = offsetMilliseconds
+        let isCorrected = !Self.isTolerable(offsetMilliseconds - systemOffsetMilliseconds)
+        ownOffsetMilliseconds = isCorrected ? nil : offsetMilliseconds
+    }
+
+    /// Decides which time the worker uses while that of the servers is unknown or wrong: what CLOCK_BOOTTIME has made
+    /// of the last right time. But if the worker's own clock was right and is now ahead of this, the own clock is used:
+    /// perhaps the machine was paused, and CLOCK_BOOTTIME with it, and NTP has set the own clock since. A worker whose
+    /// time is behind would refuse commands for good.
+    ///
+    /// Compares with the last right time even if the own clock was followed since, so that a clock that was set forward
+    /// by mistake may be set back.
+    private mutating func keepTime(systemOffsetMilliseconds: Int64) {
+        guard let ownOffsetMilliseconds else { return }
+        let isSetForward = systemOffsetMilliseconds - ownOffsetMilliseconds > Self.toleranceMilliseconds
+        bootOffsetMilliseconds = isSetForward ? systemOffsetMilliseconds : ownOffsetMilliseconds
     }
 
     /// Decides whether Redis' clock counts as set back: its offset fell by more than ``warningMilliseconds`` below the
@@ -113,6 +146,19 @@ package struct ClockCorrection: Sendable, Equatable {
                     && (isServerClockSetBack || systemChange.magnitude <= UInt64(Self.warningMilliseconds))
             } ?? false
         if !isServerClockSetBack { agreedOffsets = isClockWrong ? nil : offsets }
+    }
+
+    private static func isTolerable(_ differenceMilliseconds: Int64) -> Bool {
+        differenceMilliseconds.magnitude <= UInt64(toleranceMilliseconds)
+    }
+
+    /// Returns how far the servers' clocks are ahead of the worker's own clock; nil if the reading does not count.
+    private static func difference(of reading: Reading) -> Int64? {
+        let halfDurationMilliseconds = reading.durationMilliseconds / 2
+        guard (0...toleranceMilliseconds).contains(halfDurationMilliseconds) else { return nil }
+        let differences = reading.serverMilliseconds
+            .map { $0 - reading.systemMilliseconds - halfDurationMilliseconds }.sorted()
+        return median(differences)
     }
 
     /// Returns the middle value; nil if there is no value. Of two middle values, returns the one that is nearer to 0:

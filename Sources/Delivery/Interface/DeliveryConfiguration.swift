@@ -64,7 +64,7 @@ public struct DeliveryConfiguration: Sendable {
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read: a power of two. The partition's ledger
     /// (`PartitionLedger`) has one or two bits for each of these offsets, so at most 256 KiB with the default.
-    public var ledgerWindowOffsetCount = 1 << 20
+    public var ledgerSpanOffsetCount = 1 << 20
     /// The seed of the lane's random numbers. Different in each lane of each process, so that two lanes do not make the
     /// same claims and `apns-id`s.
     public var seed: UInt64

@@ -11,8 +11,8 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 }
 
 /// A change of a member's audiences. The core of audiences writes an entry for each audience that the member joins or
-/// leaves. These entries must reach an audience in the order of the member's changes, because of several entries with
-/// the same time the audience keeps the last one.
+/// leaves. These entries must reach an audience in the order of the member's changes: if two entries of a member have
+/// the same time, the audience keeps the one that came last.
 ///
 /// The record's view (``RecordView``) has the member's id (``RecordView/memberIdentifier(_:)``), its token, and what
 /// its registration says. The bytes of the view, of `joinedAudiences` and of `leftAudiences` are valid until

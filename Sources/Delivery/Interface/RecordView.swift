@@ -32,7 +32,7 @@ public struct RecordView {
     public var version: Version { slot.version }
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
     public var sentExpirationSeconds: Int64 { slot.push.sentExpirationSeconds }
-    public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
+    public var apnsId: (UInt64, UInt64) { slot.push.apnsId }
     /// The number of the connection that this lane's last attempt used, and that the next attempt avoids; nil: there
     /// was no attempt.
     public var avoidedConnectionNumber: UInt32? {

@@ -5,8 +5,9 @@ import LiveActivity
 extension Delivery {
     /// Asks Redis whether a lifetime command is still permitted. Redis permits an end if the timetable has the life
     /// that the command ends. Redis permits a restart if the timetable has the entry that waits for this restart, and
-    /// no state newer than the one that the command brings. The command enters its activity's waiting list only after
-    /// the reply (`continueAfterLifetimeCheck`). Exception: a restart that was held (`continueHeldRestart`).
+    /// no state newer than the one that the command brings. It also permits a restart that has already begun its life:
+    /// at its admission, the record turns out to be a duplicate. The command enters its activity's waiting list only
+    /// after the reply (`continueAfterLifetimeCheck`). Exception: a restart that was held (`continueHeldRestart`).
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
         _ command: Command,
@@ -21,7 +22,7 @@ extension Delivery {
         if records[record].lifetime.isRestart, records[record].start.isHeld {
             return continueHeldRestart(record, now: now)
         }
-        records.enter(.awaitingRedis, record)
+        records.enter(record, .awaitingRedis)
         queueLifetimeCheck(of: record)
     }
 
@@ -51,11 +52,18 @@ extension Delivery {
             if records[record].isUnsentRestart, mayBeRefusedNow(record) { return queueLifetimeCheck(of: record) }
         }
         let activity = findOrAddActivity(of: record)
-        if isPartitionRevoked(record) {
+        let (isRevoked, mustYield) = (isPartitionRevoked(record), mustYieldToProducer(record, of: activity, now: now))
+        // The restart joins the list, or will not come at all, so newer commands no longer wait for it. Exception: if
+        // Redis refused the restart, they go on waiting for a limited time, because usually the keeper makes another
+        // restart at once, with a newer state.
+        if records[record].lifetime.isRestart, isPermitted || isRevoked || mustYield {
+            activities[activity].deferredStartWait.endWait(upTo: records[record].version)
+        }
+        if isRevoked {
             drop(record, now: now)
         } else {
-            records.enter(.received, record)
-            if !isPermitted || mustYieldToProducer(record, of: activity, now: now) {
+            records.enter(record, .received)
+            if !isPermitted || mustYield {
                 // Redis did not permit the command, or a start or end of the producer comes first and may change the
                 // life. If the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
@@ -66,6 +74,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
+        // The command may be what a paused activity waited for.
+        if activities[activity].phase == .paused { activities.enter(activity, .idle) }
         // If this command was the activity's only one, the activity is idle, and `beginNextCommand` frees it.
         // Exception: if the command came from the deferred topic with a pause (`restore`), the activity waits until the
         // end of this pause.
@@ -87,7 +97,7 @@ extension Delivery {
         let ticket = StoreTicket(.checkLifetime, appIndex: records[record].appIndex, record: record)
         records[record].ending.expectAcknowledgement()
         recordsAwaitingStoreCount += 1
-        storeQueue.setAside(ticket, now: now)
+        storeQueue.setAside(ticket, isAnswered: true, now: now)
     }
 
     /// Notes that a report of this activity to the timetable is queued which may refuse a restart, or bring the state
@@ -121,11 +131,15 @@ extension Delivery {
     /// outcome `ended` while the restart waited. If its state is newer than the restart's, Redis refuses this restart,
     /// and the keeper makes another one with the newer state.
     ///
+    /// Until Redis replies, newer updates and ends wait for the restart as for a deferred start: Redis would reply
+    /// `ended` to such an update, and its alert would be lost.
+    ///
     /// - Returns: whether the restart has left the waiting list. The activity is still idle.
-    mutating func checkRestartAgain(_ head: RecordIndex, of activity: ActivityIndex) -> Bool {
+    mutating func checkRestartAgain(_ head: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard records[head].isUnsentRestart, mayBeRefusedNow(head) else { return false }
         activities[activity].waitingList.remove(head, in: &records)
-        records.enter(.awaitingRedis, head)
+        noteExpectedDeferredCommand(head, now: now)
+        records.enter(head, .awaitingRedis)
         queueLifetimeCheck(of: head)
         return true
     }

@@ -14,11 +14,18 @@ extension Delivery {
                 && (!slot.pointee.lifetime.isRestart || slot.pointee.times.admittedAtWallMilliseconds != nil)
         // A restart shows the newest state. So if the policy restarts activities, an update to an activity that has
         // ended is reported too (`updatedAfterEnd`).
-        case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)
+        case .update: effects.contains(.updateShowsLife) || restartsActivity && mayHaveComeAfterEnd(slot, outcome)
         case .end:
             effects.contains(.endShowsEnd)
                 || slot.pointee.times.admittedAtWallMilliseconds != nil && effects.contains(.admittedEndShowsEnd)
         }
+    }
+
+    /// Whether an update with this outcome came after the activity's end, or perhaps did. An update with an alert waits
+    /// for a carrier while an end is not settled, so its outcome may be `superseded` instead of `ended`.
+    func mayHaveComeAfterEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome) -> Bool {
+        outcome.effects.contains(.activityHadEnded)
+            || outcome.effects.contains(.alertMayBeUnsent) && slot.pointee.lifetime.mayHaveComeAfterEnd
     }
 
     /// Whether this lifetime command is reported to the timetable after its result. Without the report, the timetable

@@ -38,7 +38,7 @@ extension Delivery {
         let restartsActivity = policies.restartsAfterLifetime(slot.pointee.policyIndex)
         guard showsLifeOrEnd(slot, outcome, restartsActivity: restartsActivity) else { return }
         records[record].lifetime.mustKeepCommandInTimetable = restartsActivity && slot.pointee.event != .end
-        let isUpdateOfLife = slot.pointee.event == .update && !outcome.effects.contains(.activityHadEnded)
+        let isUpdateOfLife = slot.pointee.event == .update && !mayHaveComeAfterEnd(slot, outcome)
         if !slot.pointee.lifetime.isRestart, !isUpdateOfLife {
             noteReportThatMayRefuseRestart(of: record)
         }
@@ -72,7 +72,7 @@ extension Delivery {
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
         // A tombstone unregisters the activity. Without a token, no push can end the activity any more.
         guard slot.pointee.kind == .command else { return .endedOrUnlimited }
-        if slot.pointee.event == .update, slot.pointee.ending.outcome.effects.contains(.activityHadEnded) {
+        if slot.pointee.event == .update, mayHaveComeAfterEnd(slot, slot.pointee.ending.outcome) {
             return .updatedAfterEnd
         }
         guard slot.pointee.event != .end else { return .endedOrUnlimited }
@@ -109,12 +109,17 @@ extension Delivery {
         let claimDelayMilliseconds =
             2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
+        // A restart names the state that it brings. If the timetable has a newer state, Redis refuses the restart, and
+        // the keeper makes another one with that state. But a restart whose push was attempted names the highest
+        // version: the activity may have begun, and another restart could begin a second activity. (Without a version,
+        // Redis would take the restart for an end.)
+        var stateVersion = identifier?.stateVersion
+        if stateVersion != nil, slot.pointee.push.attemptCount > 0 {
+            stateVersion = Version(timestamp: Limits.timestampMax, sequence: .max)
+        }
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
-            // A restart names the state that it brings. If the timetable has a newer state, Redis refuses the restart,
-            // and the keeper makes another one with that state. But a restart whose push was attempted names no state:
-            // the activity may have begun, and another restart could begin a second activity.
-            stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
+            stateVersion: stateVersion,
             claimDelayMilliseconds: claimDelayMilliseconds
         )
     }
@@ -197,7 +202,7 @@ extension Delivery {
             }
             records[record].lifetime.mustKeepCommandInTimetable = true
         }
-        records.enter(.finished, record)
+        records.enter(record, .finished)
         if mustRecordVersion { queueStoreCall(.recordStart, record) }
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }

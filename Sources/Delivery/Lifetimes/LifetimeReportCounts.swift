@@ -8,6 +8,7 @@
 struct LifetimeReportCounts {
     /// A power of two: the lowest bits of a hash are the index of its count.
     private static var countsMax: Int { 1 << 14 }
+    static var byteCount: Int { countsMax * MemoryLayout<UInt16>.stride }
 
     private var counts = [UInt16](repeating: 0, count: countsMax)
 

@@ -10,9 +10,9 @@ extension Delivery {
     /// - Returns: the partition's index in the lane, which its records must have as `IncomingRecord.partitionIndex`;
     ///   nil if the lane already has `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
-        let windowOffsetCount = configuration.ledgerWindowOffsetCount
+        let spanOffsetCount = configuration.ledgerSpanOffsetCount
         return partitions.assign {
-            Partition(topic: topic, number: number, assignmentEpoch: $0, windowOffsetCount: windowOffsetCount)
+            Partition(topic: topic, number: number, assignmentEpoch: $0, spanOffsetCount: spanOffsetCount)
         }
     }
 

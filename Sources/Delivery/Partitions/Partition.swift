@@ -29,10 +29,10 @@ struct Partition: AssignedPartition, ~Copyable {
             ? receiptTimes.receivedAtMonotonicMilliseconds(of: ledger.committableOffset) : nil
     }
 
-    init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
+    init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, spanOffsetCount: Int) {
         self.topic = topic
         self.number = number
         self.assignmentEpoch = assignmentEpoch
-        ledger = PartitionLedger(windowOffsetCount: windowOffsetCount)
+        ledger = PartitionLedger(spanOffsetCount: spanOffsetCount)
     }
 }

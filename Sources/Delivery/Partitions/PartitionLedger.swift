@@ -4,7 +4,10 @@
 /// the newest one. An offset without a record (after compaction, or of a transaction marker) counts as settled as soon
 /// as the lane receives a later offset.
 ///
-/// The bits are in rings, which grow with the number of these offsets, up to `windowOffsetCount` bits. Rings of the
+/// The *span* of the ledger is the offsets for which it can have bits: `spanOffsetCount` offsets from the committable
+/// one on. The span moves up with the committable offset. The lane takes no record above the span (`hasRoom(for:)`).
+///
+/// The bits are in rings, which grow with the number of these offsets, up to `spanOffsetCount` bits. Rings of the
 /// full size would take hundreds of megabytes in a worker with thousands of partitions, and `MemoryBudget` does not
 /// count them.
 ///
@@ -24,9 +27,8 @@ package struct PartitionLedger: ~Copyable {
     /// ring shrinks and grows again at most once for each 32,768 records.
     private static var shrunkRingOffsetCount: Int { 1 << 15 }
 
-    /// The number of offsets in the window, which begins at the committable offset: a power of two. The lane takes no
-    /// record above the window (`hasRoom(for:)`), so no ring has more bits than this.
-    let windowOffsetCount: Int
+    /// The number of offsets in the span: a power of two. No ring has more bits than this.
+    let spanOffsetCount: Int
     /// The number of bits in each ring: a power of two, because the lowest bits of an offset are its index in the ring.
     private var ringOffsetCount = Self.ringOffsetCountMin
     /// A ring with one bit for each offset from the committable one on; a set bit: the offset is settled.
@@ -54,9 +56,9 @@ package struct PartitionLedger: ~Copyable {
     /// this kind.
     private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
-    package init(windowOffsetCount: Int) {
-        precondition(windowOffsetCount >= Self.ringOffsetCountMin && windowOffsetCount & (windowOffsetCount - 1) == 0)
-        self.windowOffsetCount = windowOffsetCount
+    package init(spanOffsetCount: Int) {
+        precondition(spanOffsetCount >= Self.ringOffsetCountMin && spanOffsetCount & (spanOffsetCount - 1) == 0)
+        self.spanOffsetCount = spanOffsetCount
         settledBits = Self.allocateRing(Self.ringOffsetCountMin)
         committableOffset = 0
         nextOffset = 0
@@ -73,13 +75,13 @@ package struct PartitionLedger: ~Copyable {
     /// meaning, and may be negative.
     package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
-    /// Whether the ledger can take the record at `offset` now. False only if `offset` is above the window.
+    /// Whether the ledger can take the record at `offset` now. False only if `offset` is above the span.
     package func hasRoom(for offset: Int64) -> Bool {
         guard hasReceivedRecord, offset > committableOffset else { return true }
         // If all received offsets are settled, the ledger can move on to `offset`, however many offsets are missing
         // before it.
         if committableOffset == nextOffset { return true }
-        return offset - committableOffset < Int64(windowOffsetCount)
+        return offset - committableOffset < Int64(spanOffsetCount)
     }
 
     /// Notes that the lane received the record at `offset`. Returns whether the lane must process the record. It must
@@ -132,13 +134,13 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameters:
     ///   - committedOffset: the group's committed offset, from which the lane reads the partition.
-    ///   - ranges: ascending and disjoint, none below `committedOffset`. Offsets that are `windowOffsetCount` or more
+    ///   - ranges: ascending and disjoint, none below `committedOffset`. Offsets that are `spanOffsetCount` or more
     ///     above it are ignored, because the ledger has no bits for them: their records are processed again.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
-        let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
+        let span = committedOffset..<committedOffset + Int64(spanOffsetCount)
         committableOffset = committedOffset
-        for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
+        for range in ranges.map({ $0.clamped(to: span) }) where !range.isEmpty {
             makeRoomInRings(below: range.upperBound)
             for offset in range { setSettledBit(offset) }
             restoredEndOffset = range.upperBound
@@ -220,7 +222,7 @@ package struct PartitionLedger: ~Copyable {
     ///   now exists only in this worker's memory (`RecordEnding.isLeftOutOfMetadata`). If false, the metadata may name
     ///   it: the next owner then skips it even if a record at a lower offset is unsettled.
     package mutating func settle(_ offset: Int64, isLeftOutOfMetadata: Bool = false) {
-        precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
+        precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the span was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettledBit(offset)
         progressRevision &+= 1
@@ -282,7 +284,7 @@ package struct PartitionLedger: ~Copyable {
     /// Grows the rings. Not inlined, because a ring rarely grows.
     @inline(never)
     private mutating func growRings(toCover offsetCount: Int64) {
-        precondition(offsetCount <= Int64(windowOffsetCount), "an offset is beyond the window")
+        precondition(offsetCount <= Int64(spanOffsetCount), "an offset is beyond the span")
         var newOffsetCount = ringOffsetCount
         while Int64(newOffsetCount) < offsetCount { newOffsetCount *= 2 }
         settledBits = moveBits(of: settledBits, toRingOf: newOffsetCount)

@@ -7,7 +7,7 @@ extension Delivery {
     mutating func takeCreditOrWait(for activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
-            activities.enter(.awaitingCredit, activity)
+            activities.enter(activity, .awaitingCredit)
             pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
             return false
         }
@@ -58,7 +58,7 @@ extension Delivery {
             if activities[activity].currentCommand != .null {
                 retryCurrentCommand(of: activity, now: now)
             } else {
-                activities.enter(.idle, activity)
+                activities.enter(activity, .idle)
                 beginNextCommand(of: activity, now: now)
             }
         }

@@ -255,8 +255,9 @@ final class PoolTable {
         if !rows[index].throughput.isBlocked { recoveryReports.note(.responses) }
     }
 
-    /// Returns whether the lane must report now that a blocked pool works again, or perhaps does (`noteConnection`). If
-    /// so, the report counts as made. The Kafka thread then reads the deferred commands at once, before they are due.
+    /// Returns whether the lane must report now that a blocked pool works again, or perhaps does
+    /// (`noteOpenedConnection`). If so, the report counts as made. The Kafka thread then reads the deferred commands at
+    /// once, before they are due.
     func takeDuePoolRecoveryReport(intervalMilliseconds: Int64, now: Moment) -> Bool {
         recoveryReports.takeDueReport(intervalMilliseconds: intervalMilliseconds, now: now)
     }
@@ -306,7 +307,7 @@ final class PoolTable {
     /// Notes that the pool has opened a connection to APNs. If the pool is blocked and nothing waits for it, all its
     /// commands are deferred, and no response can show that it works again. So the deferred commands are then read at
     /// once. The pool stays blocked until responses to their pushes come.
-    func noteConnection(of poolKey: PoolKey) {
+    func noteOpenedConnection(of poolKey: PoolKey) {
         if isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 { recoveryReports.note(.connection) }
     }
 

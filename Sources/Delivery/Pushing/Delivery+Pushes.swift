@@ -32,7 +32,7 @@ extension Delivery {
             } else {
                 removeAlertIfOld(of: record, now: now)
                 records[record].setSentExpiration(by: policies[records[record].policyIndex], now: now)
-                activities.enter(.inFlight, activity)
+                activities.enter(activity, .inFlight)
                 lastOfferedPush = OfferedPush(
                     record: record,
                     previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
@@ -81,7 +81,7 @@ extension Delivery {
     public mutating func putBackPush(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
-        activities.enter(.ready, activity)
+        activities.enter(activity, .ready)
         activities[activity].restoreNextCommandDelay(until: lastOfferedPush.previousEarliestBeginAtMilliseconds)
         records[record].undoCountAttempt()
         lastOfferedPush = OfferedPush()
@@ -98,7 +98,7 @@ extension Delivery {
     }
 
     /// Notes that a pool has opened a connection to APNs, and so may work again after an outage.
-    public func noteConnection(of pool: PoolTarget) { pools.noteConnection(of: PoolKey(pool)) }
+    public func noteOpenedConnection(of pool: PoolTarget) { pools.noteOpenedConnection(of: PoolKey(pool)) }
 
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
     /// its own push or token. A fault of the service, the key or the connection, or too much load, only delays the
@@ -142,7 +142,7 @@ extension Delivery {
         case .throttled where !isStart:
             // Redis first records that APNs limits this token. Then the command is admitted again, and waits for the
             // longer spacing.
-            activities.enter(.recordingThrottle, activity)
+            activities.enter(activity, .recordingThrottle)
             queueStoreCall(.throttle, record)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isRetryPermitted: result.isRetryPermitted, now: now)

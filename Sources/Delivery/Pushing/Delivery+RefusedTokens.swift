@@ -27,7 +27,7 @@ extension Delivery {
             return retry(record, of: activity, .retryLater, isRetryPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].resetServiceFailureCount()
-        activities.enter(.retiringToken, activity)
+        activities.enter(activity, .retiringToken)
         queueOutgoingRecord(.invalidation, record)
     }
 

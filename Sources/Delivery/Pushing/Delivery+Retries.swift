@@ -44,16 +44,16 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let failureCount = activities[activity].serviceFailureCount
         if disposition == .retrySoon, failureCount <= Self.shortBackOffFailuresMax {
-            let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)
+            let dueMilliseconds = now.monotonicMilliseconds + chooseRetryPauseMilliseconds(failureCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             noteStateRetry(of: record, dueMilliseconds: dueMilliseconds, now: now)
-            return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
+            return activities.enter(activity, .backingOff, untilMilliseconds: dueMilliseconds)
         }
         guard isRetryPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
         let isSoon = disposition == .retrySoon && failureCount <= Self.retrySoonFailuresMax
         beginWaitForService(
             of: activity,
-            pauseMilliseconds: randomRetryPauseMilliseconds(
+            pauseMilliseconds: chooseRetryPauseMilliseconds(
                 failureCount: isSoon ? min(failureCount, Self.pauseGrowthFailuresMax) : failureCount
             ),
             defersIfOverdue: !isSoon,
@@ -67,7 +67,7 @@ extension Delivery {
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let budgetPauseMilliseconds = random.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
-        let failurePauseMilliseconds = randomRetryPauseMilliseconds(
+        let failurePauseMilliseconds = chooseRetryPauseMilliseconds(
             failureCount: activities[activity].serviceFailureCount
         )
         beginWaitForService(
@@ -105,7 +105,7 @@ extension Delivery {
             dueMilliseconds: max(dueMilliseconds, activities[activity].earliestBeginAtMilliseconds),
             now: now
         )
-        activities.enter(.awaitingService, activity, untilMilliseconds: dueMilliseconds)
+        activities.enter(activity, .awaitingService, untilMilliseconds: dueMilliseconds)
         returnCredit(of: activity, now: now)
     }
 
@@ -118,7 +118,7 @@ extension Delivery {
 
     /// Returns the pause after this many failures in a row, in milliseconds. A random part of up to a half is removed
     /// (`retryBaseMilliseconds`).
-    private mutating func randomRetryPauseMilliseconds(failureCount: UInt8) -> Int64 {
+    private mutating func chooseRetryPauseMilliseconds(failureCount: UInt8) -> Int64 {
         // The shift is at most 24. Otherwise many failures would shift all bits out, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failureCount), 24)
         return random.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
@@ -148,10 +148,10 @@ extension Delivery {
         // A start that waited in `awaitingService` has no credit, so take one for it.
         guard activities[activity].phase.hasCredit || takeCreditOrWait(for: activity, now: now) else { return }
         if isStart {
-            activities.enter(.admitting, activity)
+            activities.enter(activity, .admitting)
             return queueStoreCall(.admit, record)
         }
-        activities.enter(.ready, activity)
+        activities.enter(activity, .ready)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
@@ -165,9 +165,9 @@ extension Delivery {
         let hadCredit = activities[activity].phase.hasCredit
         let earliestBeginAtMilliseconds = activities[activity].earliestBeginAtMilliseconds
         if earliestBeginAtMilliseconds > now.monotonicMilliseconds {
-            activities.enter(.paused, activity, untilMilliseconds: earliestBeginAtMilliseconds)
+            activities.enter(activity, .paused, untilMilliseconds: earliestBeginAtMilliseconds)
         } else {
-            activities.enter(.queuedToBegin, activity)
+            activities.enter(activity, .queuedToBegin)
         }
         if hadCredit { returnCredit(of: activity, now: now) }
     }

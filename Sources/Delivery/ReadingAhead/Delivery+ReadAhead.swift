@@ -85,10 +85,10 @@ extension Delivery {
         carryOut(readAhead.advance(fullness(now: now), now: now), now: now)
     }
 
-    /// How full the lane is: its room for records, its room for bytes, and the window of offsets of each partition.
+    /// How full the lane is: its room for records, its room for bytes, and the span of offsets of each partition.
     ///
     /// A partition whose oldest record has been unsettled for `readAheadMillisecondsMax` or longer does not count with
-    /// its window, because it is not reading ahead that fills it. Such a partition stops alone (R22), perhaps for
+    /// its span, because it is not reading ahead that fills it. Such a partition stops alone (R22), perhaps for
     /// hours. Meanwhile the other partitions must be able to read ahead.
     private func fullness(now: Moment) -> ReadAhead.Fullness {
         let sinceMilliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
@@ -97,16 +97,16 @@ extension Delivery {
     }
 
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
-    /// partition's window (`PartitionLedger.windowOffsetCount`). Always true if `isBlockMemoryFull`.
+    /// partition's span (`PartitionLedger.spanOffsetCount`). Always true if `isBlockMemoryFull`.
     ///
-    /// - Parameter sinceMilliseconds: leaves out the window of a partition whose oldest unsettled record was received
-    ///   at this monotonic time or before; `.min`: leaves out no window.
+    /// - Parameter sinceMilliseconds: leaves out the span of a partition whose oldest unsettled record was received
+    ///   at this monotonic time or before; `.min`: leaves out no span.
     func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince sinceMilliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
             || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || isBlockMemoryFull
             || partitions.contains {
                 $0.pointee.ledger.offsetCountAboveCommittable
-                    > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)
+                    > Int64(configuration.ledgerSpanOffsetCount / 4 * quarters)
                     && ($0.pointee.oldestUnsettledSinceMilliseconds ?? .max) > sinceMilliseconds
             }
     }

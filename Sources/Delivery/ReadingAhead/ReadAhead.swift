@@ -10,8 +10,8 @@
 /// usual, and ``phase`` may be `off`. This type only decides when that hold-back ends (`isReadAheadDone`).
 struct ReadAhead {
     enum Phase {
-        /// Activities begin when their commands are read. Next: `readingAhead` when the lane is far behind
-        /// (``isFarBehind``).
+        /// Activities begin when their commands are read. Next: `readingAhead` when the lane must read ahead
+        /// (``mustReadAhead``).
         case off
         /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
         /// begin. Next:
@@ -21,8 +21,8 @@ struct ReadAhead {
         ///   `readAheadMillisecondsMax`.
         case readingAhead
         /// The lane is full, or has read ahead for long enough: the waiting activities begin, which makes room. Next:
-        /// - `off` when the lane is no longer far behind (``isFarBehind``).
-        /// - `readingAhead` when the lane is half full or less, and still far behind.
+        /// - `off` when the lane need not read ahead any more (``mustReadAhead``).
+        /// - `readingAhead` when the lane is half full or less, and must still read ahead.
         case emptying
     }
 
@@ -46,7 +46,7 @@ struct ReadAhead {
     }
 
     /// How full a lane is, by the fullest of these: its room for records, its room for bytes, and each partition's
-    /// window of offsets (exception: `Delivery.fullness`). `Phase.readingAhead` ends above three quarters,
+    /// span of offsets (exception: `Delivery.fullness`). `Phase.readingAhead` ends above three quarters,
     /// `Phase.emptying` at half. With only one bound for both, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
@@ -93,17 +93,19 @@ struct ReadAhead {
         readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
 
-    /// Whether the lane must read ahead: its lag is above `readAheadLagRecords`, or it reads a partition again, with
-    /// however few records. Redis may have lost the versions of reread states, and would admit one old state after the
-    /// other. So the lane must first read the newest one.
-    private var isFarBehind: Bool { lagRecordCount > readAheadLagRecords || rereadingPartitionCount > 0 }
+    /// Whether the lane must read ahead, for one of these reasons:
+    /// - Its lag is above `readAheadLagRecords`.
+    /// - It reads a partition again after a loss of Redis (R25), even if only few records are left. Redis may not know
+    ///   the versions of these records any more, so it would admit each old state, and phones would show them one after
+    ///   the other. The lane prevents this: it reads them all before it sends, and then has only the newest states.
+    private var mustReadAhead: Bool { lagRecordCount > readAheadLagRecords || rereadingPartitionCount > 0 }
 
     /// The largest lag that is small: just below half of `readAheadLagRecords`.
     private var smallLagRecordsMax: Int64 { readAheadLagRecords / 2 - 1 }
 
     /// When reading ahead ends at the latest if the lag does not change, a monotonic time; nil: the lane does not read
     /// ahead.
-    var dueMilliseconds: Int64? {
+    var readAheadEndMilliseconds: Int64? {
         phase == .readingAhead ? min(smallLagReadAheadEndMilliseconds, latestReadAheadEndMilliseconds) : nil
     }
 
@@ -145,11 +147,11 @@ struct ReadAhead {
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
-            if isFarBehind { beginReadingAhead(now: now) }
+            if mustReadAhead { beginReadingAhead(now: now) }
         case .readingAhead:
             guard lagRecordCount > 0 else { return turnOff() }
         case .emptying:
-            if !isFarBehind { return turnOff() }
+            if !mustReadAhead { return turnOff() }
         }
         return .nothing
     }
@@ -175,7 +177,7 @@ struct ReadAhead {
                 return .beginActivities
             }
         case .emptying:
-            if !isFarBehind { return turnOff() }
+            if !mustReadAhead { return turnOff() }
             if fullness == .upToHalf { beginReadingAhead(now: now) }
         }
         return .nothing

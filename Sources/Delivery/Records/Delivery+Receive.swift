@@ -13,9 +13,11 @@ extension Delivery {
         case (.commands, let value?): receiveCommand(value, index: index, record: record, now: now)
         case (.registrations, let value?): receiveRegistration(value, index: index, record: record, now: now)
         case (.registrations, nil): receiveTombstone(index: index, record: record)
-        case (.commands, nil): reject(record, index, code: "emptyRecord", detail: "a command record has no value")
+        case (.commands, nil):
+            finishAsInvalid(record, index, code: "emptyRecord", detail: "a command record has no value")
         case (.deferred, _):
-            reject(record, index, code: "notDeferred", detail: "the record has no header of a deferred command")
+            let detail = "the record has no header of a deferred command"
+            finishAsInvalid(record, index, code: "notDeferred", detail: detail)
         }
     }
 
@@ -71,7 +73,7 @@ extension Delivery {
         )
     }
 
-    /// Decodes a command and passes it to `dispatch`, or to `receiveTooLarge` if its body is too large. Rejects a
+    /// Decodes a command and passes it to `routeCommand`, or to `receiveTooLarge` if its body is too large. Rejects a
     /// command that is not valid. The record's key is not checked: if commands of one activity are in two partitions,
     /// Redis still orders them by version.
     ///
@@ -97,7 +99,7 @@ extension Delivery {
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = findAppIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"
-                return reject(record, index, identifier, code: "unknownApp", detail: detail)
+                return finishAsInvalid(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].appIndex = appIndex
             // The policy of a deferred command was configured when the command was first read. If it is not configured
@@ -107,13 +109,13 @@ extension Delivery {
             let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
             guard let policyIndex = findPolicyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
                 let detail = "policy: is not configured"
-                return reject(record, index, command, code: "unknownPolicy", detail: detail)
+                return finishAsInvalid(record, index, command, code: "unknownPolicy", detail: detail)
             }
             records[index].policyIndex = policyIndex
             guard command.fitsBodyLimit else {
                 return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
             }
-            dispatch(
+            routeCommand(
                 command,
                 from: value,
                 index: index,
@@ -123,7 +125,7 @@ extension Delivery {
                 now: now
             )
         } catch {
-            reject(record, index, identifier, fault: error)
+            finishAsInvalid(record, index, identifier, fault: error)
         }
     }
 
@@ -134,7 +136,7 @@ extension Delivery {
     /// - A command that no phone could decode is rejected, unless the configuration of its app asks only for warnings.
     /// - A command to an audience or channel is handed over to the core of audiences.
     @inline(__always)
-    mutating func dispatch(
+    mutating func routeCommand(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         index: RecordIndex,
@@ -175,20 +177,20 @@ extension Delivery {
             var registration = try Registration.decode(value)
             registration.limitTimes(ofRecordWrittenAtMilliseconds: records[index].times.recordAtWallMilliseconds)
             guard let appIndex = findAppIndex(named: registration.app, in: value) else {
-                return reject(record, index, code: "unknownApp", detail: "app: is not configured")
+                return finishAsInvalid(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             records[index].appIndex = appIndex
             if registration.isTooOld(recordTimestampMilliseconds: record.timestampMilliseconds, now: now) {
                 return settleWithoutAction(index)
             }
             fillSlot(index, with: registration, from: value, trace: record.trace)
-            records.enter(.awaitingRedis, index)
+            records.enter(index, .awaitingRedis)
             queueStoreCall(
                 mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .registerToken,
                 index
             )
         } catch {
-            reject(record, index, fault: error)
+            finishAsInvalid(record, index, fault: error)
         }
     }
 
@@ -200,7 +202,7 @@ extension Delivery {
         let isIdentifier = record.key.map { (1...Limits.identifierBytesMax).contains($0.count) } ?? false
         guard let key = record.key, isIdentifier || DeviceRegistrationKey.split(key) != nil else {
             let detail = "a tombstone's key must name an activity or device"
-            return reject(record, index, code: "missingKey", detail: detail)
+            return finishAsInvalid(record, index, code: "missingKey", detail: detail)
         }
         if records.address(of: index).pointee.isTooOldToUnregister(isPushToStart: true) {
             return settleWithoutAction(index)
@@ -208,7 +210,7 @@ extension Delivery {
         var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .tombstone
-        records.enter(.unregistering, index)
+        records.enter(index, .unregistering)
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()

@@ -13,7 +13,7 @@ extension Delivery {
     /// Settles a record without a result and without any other action: a reread record, or a record of the
     /// registrations topic that is too old.
     mutating func settleWithoutAction(_ record: RecordIndex) {
-        records.enter(.finished, record)
+        records.enter(record, .finished)
         continueAfterAcknowledgements(record)
     }
 

@@ -7,7 +7,7 @@ import LiveActivity
 /// records are all made without them, and a lane that reads the record again with the same policy makes the same bytes.
 /// (R33)
 extension Delivery {
-    /// Drops fields from a command whose body is too large, and passes the command to `dispatch`. Rejects it if its
+    /// Drops fields from a command whose body is too large, and passes the command to `routeCommand`. Rejects it if its
     /// policy names no fields, or if the body is still too large without them (`rejectTooLarge`). The slot already has
     /// the command's app and policy. Not for the hot path: this copies the record and decodes it again.
     @inline(never)
@@ -43,7 +43,7 @@ extension Delivery {
                 apsCache.forget()
                 contracts.templates.forgetMatchedState()
                 droppedFieldNames.withUnsafeBytes { droppedFields in
-                    dispatch(
+                    routeCommand(
                         smallerCommand,
                         from: smallerValue,
                         index: index,
@@ -79,7 +79,7 @@ extension Delivery {
         now: Moment
     ) {
         guard records[index].isReread, command.event == .start, let value = record.value else {
-            return reject(record, index, command, code: code, detail: detail)
+            return finishAsInvalid(record, index, command, code: code, detail: detail)
         }
         settleRereadStart(index, command, from: value, now: now)
     }

@@ -61,7 +61,7 @@ struct Records: ~Copyable {
     /// Changes a record's stage, and updates `unacknowledgedCount` (R7). Inlined: where the stage is a constant, the
     /// compiler removes the tests for the other stages.
     @inline(__always)
-    mutating func enter(_ next: RecordStage, _ record: RecordIndex) {
+    mutating func enter(_ record: RecordIndex, _ next: RecordStage) {
         let slot = slots.mutableAddress(of: record)
         let awaitedAcknowledgements = slot.pointee.stage.awaitsAcknowledgements
         slot.pointee.enter(next)
@@ -72,7 +72,7 @@ struct Records: ~Copyable {
 
     @inline(__always)
     mutating func enterFinished(_ record: RecordIndex, outcome: Outcome) {
-        enter(.finished, record)
+        enter(record, .finished)
         self[record].ending.outcome = outcome
     }
 

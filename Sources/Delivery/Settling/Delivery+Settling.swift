@@ -7,7 +7,7 @@ import LiveActivity
 /// | --- | --- |
 /// | the current command of an activity, with an outcome | ``finishAndEndTurn(_:_:settlement:reason:now:)`` |
 /// | a command that is not current, with an outcome | ``finish(_:_:)`` |
-/// | an invalid record | `reject`, which calls `finish` |
+/// | an invalid record | `finishAsInvalid`, which calls `finish` |
 /// | a registration or tombstone, without a result | ``settleWithoutResult(_:)`` |
 /// | a reread or old record that needs no action | ``settleWithoutAction(_:)`` |
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommandAndEndTurn(of:now:)`` |
@@ -51,7 +51,7 @@ extension Delivery {
 
     /// Queues the calls that settle a finished command in Redis, and the refund of an unsent start's draw. A start is
     /// settled under two keys: its activity's and its device's. A held start leaves the device's key only after its
-    /// result is acknowledged (`FollowUps.settleHeldStart`).
+    /// result is acknowledged (`FollowUps.removeHeldStart`).
     ///
     /// The settlement does not wait until Kafka has the result. The price: if the worker dies when only Redis has the
     /// outcome, no result ever has it. The next owner reads the record again, and its result says `duplicate`, or after
@@ -64,7 +64,7 @@ extension Delivery {
         guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
         refundUnsentStart(record)
         if slot.pointee.start.isHeld, outcome.isFinal {
-            slot.pointee.ending.followUps.insert(.settleHeldStart)
+            slot.pointee.ending.followUps.insert(.removeHeldStart)
         } else if needsSettlement {
             queueStoreCall(.settleStart, record)
         }
@@ -102,7 +102,7 @@ extension Delivery {
 
     /// Returns the next record to produce; nil if there is none now. The record stays first until
     /// `removeNextOutgoingRecord`, because the producer may have no room for it.
-    public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
+    public mutating func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
         outgoingRecords.next(now: now)
     }
 
@@ -117,29 +117,67 @@ extension Delivery {
 
     /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
     /// that could not be deferred may return to its activity instead.
+    ///
+    /// - Returns: whether the record is given up, so that its topic never has it.
+    @discardableResult
     public mutating func handleDeliveryReport(
         _ outgoingRecord: OutgoingRecord,
         _ report: OutgoingRecord.KafkaReport,
         now: Moment
-    ) {
+    ) -> Bool {
         switch report {
         case .acknowledged:
             acknowledge(outgoingRecord, now: now)
         case .failed where outgoingRecord.kind == .deferral, .tooLarge where outgoingRecord.kind == .deferral:
             if !enqueueAfterFailedDeferral(outgoingRecord.record, now: now) {
-                outgoingRecords.retry(outgoingRecord, now: now)
+                retryDeferral(outgoingRecord, isTooLarge: report == .tooLarge, now: now)
             }
+        case .failed where outgoingRecord.refusalCount > 0:
+            outgoingRecords.retryInSmallGroup(outgoingRecord, now: now)
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)
         case .tooLarge:
-            // A dead letter contains more than its record, so it may be too large although the record was not. It is
-            // then written again without the record's value. Any other outgoing record that is too large is given up.
-            let slot = records.mutableAddress(of: outgoingRecord.record)
-            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge else {
-                return acknowledge(outgoingRecord, now: now)
-            }
-            slot.pointee.deadLetter.valueForm = .leftOutAsTooLarge
-            outgoingRecords.append(outgoingRecord)
+            return retryOrGiveUp(outgoingRecord, now: now)
+        }
+        return false
+    }
+
+    /// If Kafka refuses a dead letter as too large, and the record's value has more bytes than this, the value is
+    /// probably the reason. Results, invalidations and smaller values fit into each topic, unless its limit is absurd.
+    private static var smallDeadLetterValueBytesMax: Int { 16_384 }
+
+    /// Produces an outgoing record again that Kafka has refused as too large, because other records of its batch may be
+    /// the reason. But a dead letter with a large value, or after enough attempts, is written without the value: it
+    /// contains more than its record, so it may be too large although the record was not. Any other record is given up
+    /// after enough attempts.
+    ///
+    /// - Returns: whether the record is given up.
+    private mutating func retryOrGiveUp(_ outgoingRecord: OutgoingRecord, now: Moment) -> Bool {
+        let slot = records.mutableAddress(of: outgoingRecord.record)
+        let mayLeaveOutValue =
+            outgoingRecord.kind == .deadLetter && slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge
+        let hasLargeValue = mayLeaveOutValue && slot.pointee.body.byteCount > Self.smallDeadLetterValueBytesMax
+        if !hasLargeValue, let nextAttempt = outgoingRecord.nextAttempt {
+            outgoingRecords.retryInSmallGroup(nextAttempt, now: now)
+            return false
+        }
+        guard mayLeaveOutValue else {
+            acknowledge(outgoingRecord, now: now)
+            return true
+        }
+        slot.pointee.deadLetter.valueForm = .leftOutAsTooLarge
+        // The dead letter is now another record, so its refusals do not count any more.
+        outgoingRecords.append(OutgoingRecord(kind: .deadLetter, record: outgoingRecord.record))
+        return false
+    }
+
+    /// Produces a deferred record again. It is never given up, so after enough refusals of its size it goes behind the
+    /// others, and its refusals count from zero.
+    private mutating func retryDeferral(_ outgoingRecord: OutgoingRecord, isTooLarge: Bool, now: Moment) {
+        if isTooLarge, let nextAttempt = outgoingRecord.nextAttempt {
+            outgoingRecords.retryInSmallGroup(nextAttempt, now: now)
+        } else {
+            outgoingRecords.retry(OutgoingRecord(kind: .deferral, record: outgoingRecord.record), now: now)
         }
     }
 
@@ -169,13 +207,13 @@ extension Delivery {
     mutating func continueAfterAcknowledgements(_ record: RecordIndex) {
         let (stage, followUps) = (records[record].stage, records[record].ending.followUps)
         if stage == .refunding {
-            records.enter(.dropped, record)
+            records.enter(record, .dropped)
             records.free(record)
         } else if stage == .finished, followUps.contains(.reportLifetimeEvent) {
             records[record].ending.followUps.remove(.reportLifetimeEvent)
             queueStoreCall(.reportLifetimeEvent, record)
-        } else if stage == .finished, followUps.contains(.settleHeldStart) {
-            records.enter(.settlingHeldStart, record)
+        } else if stage == .finished, followUps.contains(.removeHeldStart) {
+            records.enter(record, .settlingHeldStart)
             queueStoreCall(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
@@ -192,7 +230,7 @@ extension Delivery {
     private mutating func settle(_ record: RecordIndex) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)
-        records.enter(.settled, record)
+        records.enter(record, .settled)
         if let partition = partitions.partition(of: slot.pointee.ledgerPlace) {
             partition.pointee.ledger.settle(
                 slot.pointee.ledgerPlace.offset,
@@ -214,8 +252,8 @@ extension Delivery {
             .unsettledRecordCount -= 1
         refundUnsentStart(record)
         let awaitsRefund = !slot.pointee.ending.isAcknowledged
-        guard !awaitsRefund else { return records.enter(.refunding, record) }
-        records.enter(.dropped, record)
+        guard !awaitsRefund else { return records.enter(record, .refunding) }
+        records.enter(record, .dropped)
         records.free(record)
     }
 }

@@ -36,7 +36,7 @@ struct OutgoingRecordQueues: ~Copyable {
     /// Results do not wait forever behind invalidations and dead letters, even if the producer has little room: each of
     /// these belongs to a record that keeps its slot until its result is acknowledged. So when all slots are in use, no
     /// more of them come.
-    func next(now: Moment) -> OutgoingRecord? {
+    mutating func next(now: Moment) -> OutgoingRecord? {
         if let outgoingRecord = invalidations.next(now: now) { return outgoingRecord }
         if let outgoingRecord = deadLetters.next(now: now) { return outgoingRecord }
         if let outgoingRecord = results.next(now: now) { return outgoingRecord }
@@ -60,6 +60,16 @@ struct OutgoingRecordQueues: ~Copyable {
         case .invalidation: invalidations.retry(outgoingRecord, now: now)
         case .deadLetter: deadLetters.retry(outgoingRecord, now: now)
         case .deferral: deferrals.retry(outgoingRecord, now: now)
+        }
+    }
+
+    /// Queues a record again that Kafka has refused as too large, and pauses its queue.
+    mutating func retryInSmallGroup(_ outgoingRecord: OutgoingRecord, now: Moment) {
+        switch outgoingRecord.kind {
+        case .result, .traceOnly: results.retryInSmallGroup(outgoingRecord, now: now)
+        case .invalidation: invalidations.retryInSmallGroup(outgoingRecord, now: now)
+        case .deadLetter: deadLetters.retryInSmallGroup(outgoingRecord, now: now)
+        case .deferral: deferrals.retryInSmallGroup(outgoingRecord, now: now)
         }
     }
 

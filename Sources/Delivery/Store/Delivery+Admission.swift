@@ -16,7 +16,7 @@ extension Delivery {
             if isCurrentCommandReplaced(of: activity) {
                 return supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
             }
-            activities.enter(.admitting, activity)
+            activities.enter(activity, .admitting)
             queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, waitMilliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
@@ -142,7 +142,7 @@ extension Delivery {
         } else if records[record].token.mustBeRegistered {
             // Perhaps Redis holds the newer command, and only the registration of a token releases it. So register the
             // token that the current command brought.
-            activities.enter(.registeringToken, activity)
+            activities.enter(activity, .registeringToken)
             queueStoreCall(.registerToken, record)
         } else {
             awaitCarrierOrFinish(of: activity, now: now)
@@ -187,8 +187,8 @@ extension Delivery {
         slot.pointee.deferral.mayBeDeferredAtNextReview = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that is tried again without a deferral keeps its `apns-id`: Redis allowed only one start (R16).
-        if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = random.nextUUID() }
-        activities.enter(.ready, activity)
+        if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsId = random.nextUUID() }
+        activities.enter(activity, .ready)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }
 
@@ -202,7 +202,7 @@ extension Delivery {
         // timestamp in the body.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
-        activities.enter(.requestingHold, activity)
+        activities.enter(activity, .requestingHold)
         queueStoreCall(.hold, record)
     }
 
@@ -219,7 +219,7 @@ extension Delivery {
         case .retry:
             // Redis registered a token between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
-            activities.enter(isStart ? .takingStartToken : .admitting, activity)
+            activities.enter(activity, isStart ? .takingStartToken : .admitting)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
         case nil:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)

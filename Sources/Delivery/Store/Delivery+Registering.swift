@@ -42,7 +42,7 @@ extension Delivery {
     /// Turns a record whose command is finished into a registration of the token that the command brought, or that
     /// released the command.
     mutating func registerToken(of record: RecordIndex) {
-        records.enter(.awaitingRedis, record)
+        records.enter(record, .awaitingRedis)
         records.noteEndOfReleasedCommand(record)
         let slot = records[record]
         var registration = RecordSlot(registeringTokenOf: slot)
@@ -71,7 +71,7 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
-            records.enter(.received, record)
+            records.enter(record, .received)
             let isReread = slot.mayHaveReleasedBeforeLoss(command)
             records[record].isReread = isReread
             // The policy was configured when the command was first read. If it is not configured any more, the app's
@@ -127,7 +127,7 @@ extension Delivery {
         from value: UnsafeRawBufferPointer,
         now: Moment
     ) {
-        records[record].ending.followUps.insert(.settleHeldStart)
+        records[record].ending.followUps.insert(.removeHeldStart)
         planTokenRegistrationIfNeeded(of: record, .accepted)
         settleRereadStart(record, command, from: value, isSlotFilled: true, now: now)
     }
@@ -169,7 +169,7 @@ extension Delivery {
         else { return }
         records.write(older.alertJSON, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
-        carriedAlertCount &+= 1
+        countCarriedAlert()
     }
 }
 

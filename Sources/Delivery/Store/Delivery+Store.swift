@@ -65,7 +65,7 @@ extension Delivery {
         acknowledge(ticket.record)
         if ticket.purpose == .admit, records[ticket.record].isStart {
             activities[activity].poolKind = PoolKey(records[ticket.record].pool).kind
-            activities.enter(.awaitingService, activity, untilMilliseconds: pauseEndMilliseconds)
+            activities.enter(activity, .awaitingService, untilMilliseconds: pauseEndMilliseconds)
             return returnCredit(of: activity, now: now)
         }
         activities[activity].delayNextCommand(until: pauseEndMilliseconds)
@@ -112,7 +112,7 @@ extension Delivery {
             }
         case .refused:
             handleRefusedCall(ticket, reason: reason, now: now)
-            storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStoreCount > 0, now: now)
+            storeOutageWatch.noteResponse(awaitsMore: awaitsStoreReply, now: now)
         }
     }
 
@@ -184,7 +184,7 @@ extension Delivery {
         let record = ticket.record
         if ticket.purpose == .registerToken { registrationCallsUnderWayCount -= 1 }
         if ticket.purpose.isAwaited { recordsAwaitingStoreCount -= 1 }
-        storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStoreCount > 0, now: now)
+        storeOutageWatch.noteResponse(awaitsMore: awaitsStoreReply, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].lifetime.hasLeftAudiences = true

@@ -15,6 +15,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     private var setAsideTickets: IndexQueue<Ticket>
     /// When the calls that are set aside are made again, a monotonic time; `.max`: no call is set aside.
     private var setAsideUntilMilliseconds: Int64 = .max
+    /// How many of the calls that are set aside had a reply, and will only be repeated. They do not show that the store
+    /// is silent.
+    package private(set) var answeredSetAsideCount = 0
 
     /// - Parameter limit: the maximum number of calls in the queue, including those that are set aside. More calls
     ///   trap.
@@ -38,7 +41,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     package mutating func endPausesIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
         guard setAsideUntilMilliseconds <= now.monotonicMilliseconds else { return }
-        setAsideUntilMilliseconds = .max
+        (setAsideUntilMilliseconds, answeredSetAsideCount) = (.max, 0)
         while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
     }
 
@@ -51,7 +54,10 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     /// Adds a call that is not in the queue, but lets it wait for `setAsidePauseMilliseconds` or less. Meanwhile the
     /// queue's other calls are made. (R23)
-    package mutating func setAside(_ ticket: Ticket, now: Moment) {
+    ///
+    /// - Parameter isAnswered: whether the call had a reply, and is only repeated (`answeredSetAsideCount`).
+    package mutating func setAside(_ ticket: Ticket, isAnswered: Bool = false, now: Moment) {
+        if isAnswered { answeredSetAsideCount += 1 }
         if setAsideTickets.isEmpty {
             setAsideUntilMilliseconds = now.monotonicMilliseconds + Self.setAsidePauseMilliseconds
         }

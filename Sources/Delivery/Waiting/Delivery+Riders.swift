@@ -9,6 +9,7 @@ import LiveActivity
 ///
 ///     received, waiting, current ─► riding    a newer state replaces the command and carries its alert
 ///     current ─► awaitingCarrier              Redis has a newer command, which this lane has not read yet
+///     current ─► riding                       as before, but the end of a lifetime waits, which carries the alert
 ///     deferring ─► riding                     Kafka took no deferred record, and a newer state waits in the lane
 ///     awaitingCarrier ─► riding               the lane has read a newer command, and that one carries the alert
 ///     riding ─► riding                        another command carries the alert now, usually a still newer state
@@ -73,8 +74,13 @@ extension Delivery {
         records.setRider(of: carrier, to: alertSource)
         // A hint for prefetching: the next merge of this activity probably reads the slot of `alertSource`.
         activities[records[carrier].activity].riderToPrefetch = alertSource
-        carriedAlertCount &+= 1
+        countCarriedAlert()
     }
+
+    /// Counts an alert that moved to a newer state. Called wherever one moves: from a replaced command (`moveAlert`),
+    /// from the command that Redis holds (`carryHeldAlert`), and to a held command that a token released (`copyAlert`).
+    @inline(__always)
+    mutating func countCarriedAlert() { carriedAlertCount &+= 1 }
 
     private func hasRoom(forAlertOf alertSource: RecordIndex, in carrier: RecordIndex) -> Bool {
         records[carrier].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
@@ -203,7 +209,7 @@ extension Delivery {
             records.write(alert, of: alertVersion, intoBodyOf: record)
             slot.pointee.setDigestFromBody()
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
-            carriedAlertCount &+= 1
+            countCarriedAlert()
         } catch {
             // The held command is not valid, so its alert is lost. Another program wrote it, or a newer release of
             // Causeway.
@@ -255,6 +261,8 @@ extension Delivery {
     /// - A start, a command without an alert, and a command that is older than the one that already waits are finished
     ///   as `superseded`. A command with the same version as the one that waits is finished as `duplicate`.
     /// - A command whose partition is revoked is dropped.
+    /// - If the end of a lifetime waits, it is probably the newer command. So it supersedes this command now, and
+    ///   carries the alert. If the command waited longer, a restart could show an older state.
     ///
     /// Usually another worker admitted the newer command and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
@@ -263,17 +271,24 @@ extension Delivery {
     /// which the other worker sends. Redis does not know this, so it does not stop the older alert.
     mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
+        records[record].lifetime.mayHaveComeAfterEnd = true
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
             return endTurn(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
+        if let tail = activities[activity].waitingList.tail, records[tail].lifetime.isEnd,
+            records.isNewer(tail, than: record)
+        {
+            supersede(record, by: tail, now: now)
+            return endTurn(of: activity, now: now)
+        }
         let commandAwaitingCarrier = activities[activity].commandAwaitingCarrier.record
         if commandAwaitingCarrier != .null, !records.isNewer(record, than: commandAwaitingCarrier) {
             finish(record, records.areSameVersion(record, commandAwaitingCarrier) ? .duplicate : .superseded)
         } else {
             if commandAwaitingCarrier != .null { finish(commandAwaitingCarrier, .superseded) }
-            records.enter(.awaitingCarrier, record)
+            records.enter(record, .awaitingCarrier)
             activities[activity].commandAwaitingCarrier = CommandAwaitingCarrier(
                 record: record,
                 untilMilliseconds: now.monotonicMilliseconds + configuration.carrierWaitMillisecondsMax

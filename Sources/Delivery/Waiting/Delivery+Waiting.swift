@@ -69,8 +69,7 @@ extension Delivery {
     /// Puts a command into its place in the waiting list. The command may replace waiting commands there, or a waiting
     /// command may replace it. Returns whether the slot of `record` is still in use.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotStatus {
-        let tail = activities[activity].waitingList.tailOrNull
-        guard tail != .null else {
+        guard let tail = activities[activity].waitingList.tail else {
             activities[activity].waitingList.append(record, in: &records)
             return .inUse
         }
@@ -111,7 +110,7 @@ extension Delivery {
         let (kept, duplicate) = replacesWaiting ? (record, waiting) : (waiting, record)
         finish(duplicate, asDuplicateOf: kept)
         // Let only the kept record settle a held start in Redis.
-        records[duplicate].ending.followUps.remove(.settleHeldStart)
+        records[duplicate].ending.followUps.remove(.removeHeldStart)
     }
 
     /// Merges a command that is older than the last waiting one. Here `next` is the waiting command before which
@@ -283,7 +282,7 @@ extension Delivery {
             // Wake the activity even if it is paused and has a timer: one of its commands may wait for a carrier, and
             // the new command may be that carrier.
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
-            activities.enter(.queuedToBegin, activity)
+            activities.enter(activity, .queuedToBegin)
         case .backingOff, .awaitingService:
             guard isCurrentCommandReplaced(of: activity) else { return }
             replaceCommandAwaitingRetry(of: activity, now: now)

@@ -15,7 +15,7 @@ extension Records {
     /// (`completeBodyWithRiderAlert`).
     mutating func setRider(of carrier: RecordIndex, to rider: RecordIndex) {
         precondition(self[carrier].riderLink.rider == .null && self[rider].riderLink.rider == .null)
-        enter(.riding, rider)
+        enter(rider, .riding)
         self[carrier].digest = nil
         self[carrier].riderLink.rider = rider
         self[rider].riderLink.carrier = carrier

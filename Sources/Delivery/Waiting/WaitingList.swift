@@ -9,20 +9,22 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits. (`head` and `tail` return the same as optionals.)
-    // The last record is stored because `merge` usually compares a new command only with it.
+    // The first and the last waiting record; `.null` if none waits. Use `head` and `tail`, which are nil then. Only the
+    // hot path reads these two, where an optional would cost a test for each command: a prefetch takes `.null` too, and
+    // a command begins only if one waits. The last record is stored because `merge` usually compares a new command only
+    // with it.
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 
     var isEmpty: Bool { headOrNull == .null }
-    var head: RecordIndex? { isEmpty ? nil : headOrNull }
-    var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
+    var head: RecordIndex? { headOrNull == .null ? nil : headOrNull }
+    var tail: RecordIndex? { tailOrNull == .null ? nil : tailOrNull }
 
     // `append`, `prepend`, `insert` and `replaceLast` give the added record the stage `waiting`. A record that is
     // removed keeps this stage, so the caller must give it another stage at once, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
-        records.enter(.waiting, record)
+        records.enter(record, .waiting)
         putBackLast(record, in: &records)
     }
 
@@ -36,7 +38,7 @@ struct WaitingList: BitwiseCopyable {
     }
 
     mutating func prepend(_ record: RecordIndex, in records: inout Records) {
-        records.enter(.waiting, record)
+        records.enter(record, .waiting)
         records[record].waitingLink.next = headOrNull
         if isEmpty { tailOrNull = record }
         headOrNull = record
@@ -45,7 +47,7 @@ struct WaitingList: BitwiseCopyable {
     /// Adds a record before `next`, which must be in the list.
     mutating func insert(_ record: RecordIndex, before next: RecordIndex, in records: inout Records) {
         guard let previous = predecessor(of: next, in: records) else { return prepend(record, in: &records) }
-        records.enter(.waiting, record)
+        records.enter(record, .waiting)
         records[record].waitingLink.next = next
         records[previous].waitingLink.next = record
     }

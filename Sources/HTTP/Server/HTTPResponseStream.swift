@@ -82,8 +82,9 @@ package final class HTTPResponseStream: Sendable {
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
-    /// Sets an action that runs once when the stream ends, on the server's thread. If the stream has already ended,
-    /// runs it at once, on the caller's thread.
+    /// Sets the action for the end of the stream (``hasEnded``). A stream may end without ``finish()``, for example
+    /// because the client disconnects. The action runs one time, on the server's thread. But if the stream has ended
+    /// before this call, the action runs in this call, on the caller's thread.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }

@@ -215,19 +215,19 @@ public struct AudienceCommandReference {
 
 extension MemberOutcomeCounts {
     /// The outcome of a command whose members have these counts: the first of `superseded`, `expired` and `started`
-    /// that at least one member has; otherwise `delivered`.
+    /// that at least one member has; otherwise `reachedAllMembers`.
     public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
-        return self[.started] > 0 ? .started : .delivered
+        return self[.started] > 0 ? .started : .reachedAllMembers
     }
 }
 
 /// The outcome of a command to an audience, in one range or over all its ranges.
 public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// Every member's outcome is `delivered`, `failed` or `unregistered`, or the audience has no members. The counts
-    /// say how many members had each outcome.
-    case delivered
+    /// say how many members had each outcome. In records the name is `delivered`, even if every member failed.
+    case reachedAllMembers
     /// A newer version replaced this version before this version had reached all members.
     case superseded
     /// The command expired before it had reached all members.
@@ -239,7 +239,7 @@ public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The name in result records.
     public var name: StaticString {
         switch self {
-        case .delivered: "delivered"
+        case .reachedAllMembers: "delivered"
         case .superseded: "superseded"
         case .expired: "expired"
         case .started: "started"

@@ -264,13 +264,23 @@ private struct ShapesParser {
                     decoding: text.bytes(ByteRange(from: valuePosition, to: valueEnd(at: valuePosition))),
                     as: UTF8.self
                 )
-                guard let number = Int64(digits) else {
+                guard let number = Self.wholeNumber(digits) else {
                     throw ShapesFault(keyPath: keyPath, reason: "an enum's raw values are texts, or whole numbers")
                 }
                 rawValue.number = number
             }
             contract.rawValues.append(rawValue)
         }
+    }
+
+    /// Returns the value of a whole number in any form: `1.0` and `1e0` are 1. Returns nil for any other text.
+    ///
+    /// A large number must have neither a fraction nor an exponent. A `Double` represents every whole number below 2⁵³
+    /// exactly.
+    private static func wholeNumber(_ text: String) -> Int64? {
+        if let number = Int64(text) { return number }
+        guard let number = Double(text), number.magnitude < 9_007_199_254_740_992 else { return nil }
+        return Int64(exactly: number)
     }
 
     private static let scalarNames = ShapeKind.scalars.map { "\($0.name)" }.joined(separator: ", ")

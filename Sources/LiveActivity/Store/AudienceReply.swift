@@ -66,8 +66,8 @@ public struct AudienceReply<Bytes> {
     /// The newest admitted version; nil if no version was admitted, or if the newest one is a start. Set in the replies
     /// to a claim and to a checkpoint, and in the `send` that replies to `readNewestState`.
     public var newestVersion: Version?
-    /// The `aps.timestamp` to send with the newest state, UNIX seconds. This property and the next two are set in the
-    /// `send` that replies to `readNewestState`.
+    /// The `aps.timestamp` to send with the newest state, UNIX seconds. Only the `send` that replies to
+    /// `readNewestState` sets this property, ``expirationSeconds`` and ``isEnd``.
     public var timestamp: Int64 = 0
     /// When the newest state expires, UNIX seconds.
     public var expirationSeconds: Int64 = 0

@@ -9,8 +9,8 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// from the earliest such time. If the start is known, or if the activity waits for a restart, the life does not
     /// change.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps this
-    /// update for a restart, but never replaces a newer update. Nothing else changes.
+    /// An update came after the activity's end, or perhaps did. If the timetable still has the activity, the timetable
+    /// keeps this update for a restart, but never replaces a newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the activity.
     case endedOrUnlimited

@@ -186,9 +186,10 @@ public struct StoreCall<Bytes> {
         ///
         /// - Parameters:
         ///   - stateVersion: the version of the state that a new start would show; nil for an end. If the timetable
-        ///     keeps a newer state, the reply is `superseded`, and another start is due at once.
-        ///   - claimDelayMilliseconds: after `retry`, no worker claims the activity for this time. The time doubles
-        ///     with each claim of the life after the first one, up to eight times `claimDelayMilliseconds`.
+        ///     keeps a newer state, the reply is `superseded`, and another start is due at once. But if the start has
+        ///     already begun its life, the reply is `retry`, and the life stays due when it was.
+        ///   - claimDelayMilliseconds: after any other `retry`, no worker claims the activity for this time. The time
+        ///     doubles with each claim of the life after the first one, up to eight times `claimDelayMilliseconds`.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, claimDelayMilliseconds: Int64)
     }
 }

@@ -20,9 +20,12 @@ extension MetricCatalog {
             [.kafkaError],
             .kafkaThread,
             omitsZeros: true,
-            help: "Errors of the Kafka clients, by librdkafka's error name.",
+            help: "Errors of the Kafka clients, and records that Kafka did not take, by librdkafka's error name.",
             meaning:
-                "Transport errors are normal when a broker restarts. Authorization and topic errors need an operator."
+                """
+                Transport errors are normal when a broker restarts. Authorization and topic errors need an operator. \
+                The log kind result-not-produced names the topic of records that Kafka did not take.
+                """
         ),
         .gauge(
             .partitionsAssigned,

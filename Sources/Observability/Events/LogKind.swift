@@ -25,6 +25,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case kafkaClient
     case kafkaCloseLate
     case resultNotProduced
+    case recordGivenUp
     case commandUndecodable
 
     case redisReady

@@ -134,8 +134,25 @@ extension LogKindCatalog {
             "result-not-produced",
             .error,
             message: "a record could not be produced",
-            meaning: "The Kafka client refused a result, a dead letter or another record. The worker tries again.",
-            action: "Read `error`: usually the topic does not exist, or the Kafka user may not write to it."
+            meaning: """
+                Kafka, or its client, did not take a result, a dead letter or another record for `topic`. The worker \
+                tries again.
+                """,
+            action: """
+                Read `error`: usually the topic does not exist, the Kafka user may not write to it, or too few \
+                replicas are in sync.
+                """
+        ),
+        define(
+            .recordGivenUp,
+            "record-given-up",
+            .error,
+            message: "a record is given up, because it is too large for its topic",
+            meaning: """
+                Kafka refused the record several times, at last alone in its batch. The worker does not write it to \
+                `topic`.
+                """,
+            action: "Raise max.message.bytes of `topic`."
         ),
         define(
             .commandUndecodable,

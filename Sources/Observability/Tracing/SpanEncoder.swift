@@ -26,27 +26,27 @@ package struct SpanEncoder: Sendable {
     var commandsTopic: String
     var registrationsTopic: String
     var fanoutTopic: String
-    var groupIdentifier: String
+    var groupId: String
     /// The apps' bundle ids, by index.
     var apps: [String]
     /// The name of the machine or pod on which this process runs. Traces tell the workers apart by it.
-    var instance: String
+    var hostName: String
 
     package init(_ configuration: WorkerConfiguration) {
         commandsTopic = configuration.kafka.topics.commands
         registrationsTopic = configuration.kafka.topics.registrations
         fanoutTopic = configuration.kafka.topics.fanout
-        groupIdentifier = configuration.kafka.groupId
+        groupId = configuration.kafka.groupId
         apps = configuration.apps.map(\.bundleId)
-        var hostName = [CChar](repeating: 0, count: 256)
-        gethostname(&hostName, hostName.count - 1)
-        instance = hostName.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        var hostNameBuffer = [CChar](repeating: 0, count: 256)
+        gethostname(&hostNameBuffer, hostNameBuffer.count - 1)
+        hostName = hostNameBuffer.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 
     /// Returns the traces as the JSON body of a request to the collector (OTLP).
     func json(_ traces: [FinishedTrace]) throws -> [UInt8] {
         let resource = TraceRequest.Resource(attributes: [
-            .init("service.name", "causeway"), .init("service.instance.id", instance),
+            .init("service.name", "causeway"), .init("service.instance.id", hostName),
         ])
         let scope = TraceRequest.ScopeSpans(scope: .init(name: "causeway"), spans: traces.flatMap(spans))
         let request = TraceRequest(resourceSpans: [.init(resource: resource, scopeSpans: [scope])])
@@ -97,7 +97,7 @@ package struct SpanEncoder: Sendable {
             .init("messaging.operation.type", "process"),
             .init("messaging.destination.name", topic),
             .init("messaging.destination.partition.id", "\(trace.partition)"),
-            .init("messaging.consumer.group.name", groupIdentifier),
+            .init("messaging.consumer.group.name", groupId),
             .init("messaging.kafka.offset", trace.offset),
             .init("causeway.outcome", "\(trace.recordOutcome.name)"),
         ]

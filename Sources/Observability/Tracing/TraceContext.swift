@@ -86,7 +86,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The flags of the header: 0x01 sampled, 0x02 random.
     var flags: Int { (isSampled ? 1 : 0) + (hasRandomTraceIdentifier ? 2 : 0) }
 
-    /// Reads at most 16 lower-case hexadecimal digits; nil if there is any other character.
+    /// Returns the number that the characters in `range` represent; nil if one of them is no lower-case hexadecimal
+    /// digit. The range has at most 16 characters: the number has room for no more.
     private static func hexNumber(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64? {
         let digits = UnsafeRawBufferPointer(rebasing: text[range])
         guard Hexadecimal.areLowerCaseDigits(digits) else { return nil }

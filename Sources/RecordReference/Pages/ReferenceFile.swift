@@ -15,6 +15,7 @@ package struct ReferenceFile: Sendable {
             ReferenceFile(path: RecordPage.path, text: RecordPage.markdown),
             ReferenceFile(path: LibraryRulesFile.path, text: LibraryRulesFile.text),
             ReferenceFile(path: LibraryOutcomesFile.path, text: LibraryOutcomesFile.text),
+            ReferenceFile(path: AcceptanceOutcomesFile.path, text: AcceptanceOutcomesFile.text),
         ]
     }
 }

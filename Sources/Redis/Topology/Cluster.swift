@@ -45,7 +45,7 @@ final class Cluster {
     private var connections: ContiguousArray<RedisConnection?> = []
     private var hashSlotOwners: ContiguousArray<UInt16>
     private var askRedirections = AskRedirections()
-    private var replicas: [RedisURL.Location] = []
+    private var replicaLocations: [RedisURL.Location] = []
 
     private var isClosed = false
     private var hasHashSlotMap = false
@@ -254,7 +254,7 @@ final class Cluster {
         let readyLocations = nodes.indices.filter { connections[$0]?.isReady ?? false }
             .compactMap { nodes[$0]?.location }
             .shuffled()
-        let otherLocations = (knownLocations + replicas + configuration.url.locations).shuffled()
+        let otherLocations = (knownLocations + replicaLocations + configuration.url.locations).shuffled()
         var seenLocations: Set<RedisURL.Location> = []
         return (readyLocations + otherLocations).filter { seenLocations.insert($0).inserted }
     }
@@ -278,7 +278,7 @@ final class Cluster {
     /// later.
     private func applyHashSlotMap(_ map: HashSlotMap) {
         hasHashSlotMap = true
-        replicas = map.replicas
+        replicaLocations = map.replicaLocations
         for index in nodes.indices { nodes[index]?.hasHashSlots = false }
         // There may be no free index for a new primary, because servers that lost their hash slots keep theirs for a
         // while. The primary's hash slots then have no server until a later look-up.

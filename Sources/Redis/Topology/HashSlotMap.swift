@@ -8,7 +8,7 @@ struct HashSlotMap: Equatable {
 
     private(set) var primaries: [RedisURL.Location] = []
     /// Replicas of the primaries. A later look-up may also ask these for the hash slots.
-    private(set) var replicas: [RedisURL.Location] = []
+    private(set) var replicaLocations: [RedisURL.Location] = []
     /// The owner of each hash slot: an index in `primaries`, or `noOwner`.
     private(set) var primaryIndicesByHashSlot = [UInt16](repeating: noOwner, count: KeyHashSlot.hashSlotCount)
 
@@ -38,8 +38,8 @@ struct HashSlotMap: Equatable {
             }
             for hashSlot in Int(firstHashSlot)...Int(lastHashSlot) { primaryIndicesByHashSlot[hashSlot] = primaryIndex }
             for replica in parts[3...].compactMap({ Self.parseLocation($0, replyingServer) })
-            where replicas.count < Self.primariesMax && !replicas.contains(replica) {
-                replicas.append(replica)
+            where replicaLocations.count < Self.primariesMax && !replicaLocations.contains(replica) {
+                replicaLocations.append(replica)
             }
         }
     }

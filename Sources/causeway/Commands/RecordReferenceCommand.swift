@@ -3,11 +3,12 @@ import CausewayCommandLine
 import Foundation
 import RecordReference
 
-/// `causeway record-reference`: writes all files that are generated from the records' formats, for developers.
+/// `causeway record-reference`: writes all files that are generated from the formats of records and the outcomes of
+/// commands, for developers.
 struct RecordReferenceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "record-reference",
-        abstract: "Write Config/schemas, Config/asyncapi.yaml, Documentation/records.md and parts of CausewayRecords.",
+        abstract: "Write the files that are generated from the formats of records and the outcomes of commands.",
         shouldDisplay: false
     )
 

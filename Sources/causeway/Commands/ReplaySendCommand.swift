@@ -73,7 +73,7 @@ struct ReplaySendCommand: ParsableCommand {
                     decision.verdict = verdict
                     progress.show(
                         "sending",
-                        Int64(sender?.tally.sentCount ?? 0),
+                        Int64(sender?.tally.attemptedCount ?? 0),
                         of: Int64(runCopy.table.entries.count)
                     )
                 }

@@ -93,7 +93,10 @@ struct SendCommand: ParsableCommand {
         let tally = sender.flushAndClose()
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         StandardStreams.printOutput(
-            "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"
+            """
+            \(tally.attemptedCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \
+            \(seconds) s
+            """
         )
         if invalidCount > 0 {
             let kind = registrations ? "registration" : "command"

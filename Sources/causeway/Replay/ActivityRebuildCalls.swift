@@ -5,6 +5,13 @@ import LiveActivity
 
 /// The calls that restore an activity's newest command.
 struct ActivityRebuildCalls {
+    /// What the calls need from the command.
+    private struct CommandParts {
+        let admission: StateAdmission<[UInt8]>
+        let heldCommand: [UInt8]
+        let hasAlert: Bool
+    }
+
     let admissionCall: StoreCall<[UInt8]>
     let settlementCall: StoreCall<[UInt8]>
     let holdCall: StoreCall<[UInt8]>
@@ -15,33 +22,19 @@ struct ActivityRebuildCalls {
         let app = Array(scope.apps[appIndex].bundleId.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: identifier)
-        let nowSeconds = Clock.wallMilliseconds / 1_000
-        let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
-            guard let command = try? Command.decode(record),
-                let policy = scope.policy(of: command, appIndex: appIndex, in: record),
-                !AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds)
-            else { return nil }
-            var admission = ReplayDecider.admission(
-                of: command,
-                record,
+        let readParts = candidate.value.withUnsafeBytes { record in
+            Self.readParts(
+                of: record,
                 recordTimestampMilliseconds: candidate.timestampMilliseconds,
-                pace: policy.pace,
-                dropsAlert: command.hasAlert,
-                restartsActivities: scope.restartsActivities,
-                nowSeconds: nowSeconds
+                app: app,
+                activity: identifier,
+                appIndex: appIndex,
+                scope: scope
             )
-            // With this flag, Redis admits the command even if Redis keeps the alert of an older one. Without the flag,
-            // Redis would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
-            admission.mayReplaceHeldAlert = true
-            // If this command brings the activity's first token, the eight hours of updates begin at the time of its
-            // record.
-            admission.isReread = true
-            let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
-            return (admission, heldCommand, command.hasAlert)
         }
-        guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
+        guard let parts = readParts else { return nil }
         let version = candidate.version
-        admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
+        admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(parts.admission))
         // No content has the digest 0. So after this call, Redis does not find the next state unchanged, and a worker
         // sends it. `alert` tells Redis that the command's alert and all older alerts have rung.
         settlementCall = StoreCall(
@@ -52,13 +45,49 @@ struct ActivityRebuildCalls {
                 .accepted,
                 digest: 0,
                 retirement: nil,
-                alert: hasAlert ? version : nil
+                alert: parts.hasAlert ? version : nil
             )
         )
         holdCall = StoreCall(
             tag: 0,
             subject: subject,
-            operation: .hold(version: version, command: heldCommand, hasAlert: false)
+            operation: .hold(version: version, command: parts.heldCommand, hasAlert: false)
+        )
+    }
+
+    /// Decodes the command. Returns nil if it is expired, or not valid under this configuration.
+    private static func readParts(
+        of record: UnsafeRawBufferPointer,
+        recordTimestampMilliseconds: Int64,
+        app: [UInt8],
+        activity: [UInt8],
+        appIndex: Int,
+        scope: ReplayScope
+    ) -> CommandParts? {
+        let nowSeconds = Clock.wallMilliseconds / 1_000
+        guard let command = try? Command.decode(record),
+            let policy = scope.policy(of: command, appIndex: appIndex, in: record),
+            !AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds)
+        else { return nil }
+        var admission = ReplayDecider.admission(
+            of: command,
+            record,
+            recordTimestampMilliseconds: recordTimestampMilliseconds,
+            pace: policy.pace,
+            dropsAlert: command.hasAlert,
+            restartsActivities: scope.restartsActivities,
+            nowSeconds: nowSeconds
+        )
+        // With this flag, Redis admits the command even if Redis keeps the alert of an older one. Without the flag,
+        // Redis would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
+        admission.mayReplaceHeldAlert = true
+        // If this command brings the activity's first token, the eight hours of updates begin at the time of its
+        // record.
+        admission.isReread = true
+        return CommandParts(
+            admission: admission,
+            heldCommand: heldCommand(command, of: record, app: app, activity: activity),
+            hasAlert: command.hasAlert
         )
     }
 

@@ -153,13 +153,15 @@ struct ReplaySender {
 
     var summaryLine: String {
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
-        return
-            "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"
+        return """
+            \(tally.attemptedCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \
+            \(seconds) s
+            """
     }
 
     var json: JSONValue {
         .object([
-            "sent": .integer(Int64(tally.sentCount)),
+            "sent": .integer(Int64(tally.attemptedCount)),
             "acknowledged": .integer(Int64(tally.acknowledgedCount)),
             "failed": .integer(Int64(tally.failedCount)),
         ])

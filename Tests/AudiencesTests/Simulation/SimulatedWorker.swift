@@ -71,7 +71,7 @@ final class SimulatedWorker {
             seed: seed
         )
         // All workers of a run have ledgers of the same size, because they take over each other's settled offsets.
-        configuration.ledgerWindowOffsetCount = hasLargeLedgers ? 1 << 12 : 64
+        configuration.ledgerSpanOffsetCount = hasLargeLedgers ? 1 << 12 : 64
         // In a third of the runs, no worker can park more than eight members. All workers of a run have the same limit,
         // because each of them must be able to park the members that another one had parked.
         if parameters.memberCount % 3 == 0 { configuration.parkedMembersMax = 8 }

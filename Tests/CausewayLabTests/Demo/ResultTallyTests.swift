@@ -67,7 +67,7 @@ struct ResultTallyTests {
             tally.add(Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commandCount == 2 && tally.repeatedResultCount == 1 && tally.unreadableRecordCount == 0)
-        #expect(tally.fanoutCount(of: .delivered) == 1 && tally.fanoutCount(of: .superseded) == 1)
+        #expect(tally.fanoutCount(of: .reachedAllMembers) == 1 && tally.fanoutCount(of: .superseded) == 1)
         #expect(tally.pushCount == 49)
         #expect(tally.freshness.percentileMilliseconds(50) == 400)
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
@@ -84,7 +84,7 @@ struct ResultTallyTests {
             tally.add(Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commandCount == 1 && tally.repeatedResultCount == 0 && tally.unreadableRecordCount == 0)
-        #expect(tally.fanoutCount(of: .delivered) == 1 && tally.pushCount == 49)
+        #expect(tally.fanoutCount(of: .reachedAllMembers) == 1 && tally.pushCount == 49)
     }
 
     /// For a start to an audience, the worker itself writes a command for each device.

@@ -94,7 +94,7 @@ struct FanoutTests {
         defer { results.close() }
         func addRecordAndFindProblem(_ command: String, _ members: String) -> String? {
             results.addRecord(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
-            return results.commandResults[command]?.problem(of: command)
+            return results.commandResults[command]?.failureText(commandIdentifier: command)
         }
         #expect(addRecordAndFindProblem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
         #expect(addRecordAndFindProblem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)

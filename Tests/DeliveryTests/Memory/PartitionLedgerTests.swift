@@ -26,7 +26,7 @@ import Testing
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
         let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
-        var nextLedger = PartitionLedger(windowOffsetCount: ledger.windowOffsetCount)
+        var nextLedger = PartitionLedger(spanOffsetCount: ledger.spanOffsetCount)
         nextLedger.restoreSettledOffsets(at: committed, settled: ranges ?? [])
         #expect(nextLedger.settledRanges == ledger.settledRanges)
         let acceptedOffsets = (unsettledOffsets + unnamedOffsets.filter { $0 > committed }).sorted()
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `If records settle in order, the committable offset moves with each`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         #expect(receive([10, 11, 12], by: &ledger) == [true, true, true])
         #expect(ledger.committableOffset == 10)
         ledger.settle(10)
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func `If records settle out of order, the committable offset waits for the first`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         _ = receive([0, 1, 2, 3], by: &ledger)
         ledger.settle(3)
         ledger.settle(1)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func `Offsets that never arrive count as settled`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         _ = receive([5, 9], by: &ledger)
         ledger.settle(5)
         #expect(ledger.committableOffset == 9)
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `A gap after settled records may have any size`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         _ = receive([5], by: &ledger)
         ledger.settle(5)
         #expect(ledger.hasRoom(for: 5_000_000_000) == true)
@@ -85,8 +85,8 @@ import Testing
         #expect(ledger.committableOffset == 5_000_000_000)
     }
 
-    @Test func `The window is counted from the first unsettled offset`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+    @Test func `The span is counted from the first unsettled offset`() {
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         #expect(ledger.hasRoom(for: 1_000) == true, "the first offset may be any")
         _ = receive([1_000], by: &ledger)
         #expect(ledger.hasRoom(for: 1_063) == true)
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test func `Records that are delivered again are recognized`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         #expect(receive([7, 8, 7, 8, 3], by: &ledger) == [true, true, false, false, false])
         ledger.settle(7)
         #expect(receive([7], by: &ledger) == [false])
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test func `Records that a previous owner settled are skipped`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(
             ledger.settledRanges == [12..<14, 15..<16],
@@ -138,14 +138,14 @@ import Testing
     }
 
     @Test func `The committable offset moves over skipped records that come first`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [10..<12])
         #expect([10, 11].map { ledger.receive($0) } == [.settledByPreviousOwner, .settledByPreviousOwner])
         #expect(ledger.committableOffset == 12)
     }
 
     @Test func `Settled offsets that never arrive are forgotten`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<40])
         #expect(ledger.receive(100) == .accepted, "compaction has removed the records 10 to 99")
         #expect(ledger.committableOffset == 100)
@@ -154,21 +154,21 @@ import Testing
     }
 
     @Test func `If the log begins again at 0, no offset counts as settled`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 1_000, settled: [1_002..<1_010])
         #expect(ledger.receive(0) == .accepted)
         #expect(ledger.committableOffset == 0)
         #expect(ledger.settledRanges == [])
     }
 
-    @Test func `Settled offsets beyond the window are not restored`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+    @Test func `Settled offsets beyond the span are not restored`() {
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<200])
         #expect(ledger.settledRanges == [11..<74])
     }
 
     @Test func `Records left out of the metadata are read again with the records below`() {
-        var ledger = PartitionLedger(windowOffsetCount: 64)
+        var ledger = PartitionLedger(spanOffsetCount: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
         for offset in Int64(11)...14 { ledger.settle(offset, isLeftOutOfMetadata: offset == 13) }
         #expect(ledger.settledRanges == [11..<13, 14..<15])
@@ -179,7 +179,7 @@ import Testing
 
     /// A worker may have thousands of partitions, and usually each of them has few unsettled records. (R4)
     @Test func `A ledger takes memory only for the offsets that it must tell apart`() {
-        var ledger = PartitionLedger(windowOffsetCount: 1 << 20)
+        var ledger = PartitionLedger(spanOffsetCount: 1 << 20)
         #expect(ledger.ringBytes == 8)
         let lastOffset = Int64(1 << 20) - 1
         _ = receive([0, 999], by: &ledger)
@@ -197,7 +197,7 @@ import Testing
 
     /// The ledger's rings grow while some of their offsets are settled. They shrink at the end of each round.
     @Test func `A ledger that grows and shrinks confuses no offsets`() {
-        var ledger = PartitionLedger(windowOffsetCount: 1 << 17)
+        var ledger = PartitionLedger(spanOffsetCount: 1 << 17)
         var firstOffset: Int64 = 1_000_003
         for count in [100, 70_000, 3_000, 100_000] as [Int64] {
             var acceptedCount: Int64 = 0
@@ -241,7 +241,7 @@ import Testing
 
     private func processorNanoseconds(namesEveryOffset: Bool) -> UInt64 {
         let count: Int64 = 16_384
-        var ledger = PartitionLedger(windowOffsetCount: Int(count))
+        var ledger = PartitionLedger(spanOffsetCount: Int(count))
         _ = receive(Array(0..<count), by: &ledger)
         let beginNanoseconds = threadNanoseconds()
         // The worst case: if every second offset is left out of the metadata, each named offset is a range of its own.
@@ -256,7 +256,7 @@ import Testing
         seed: UInt64
     ) {
         var random = SplitMix64(simulationSeed: seed)
-        var ledger = PartitionLedger(windowOffsetCount: 128)
+        var ledger = PartitionLedger(spanOffsetCount: 128)
         var unsettledOffsets: [Int64] = []
         var unnamedOffsets: Set<Int64> = []
         var nextOffset = Int64(random.number(0...1_000))

@@ -127,8 +127,8 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
-        let firstIdentifier = try #require(core.push()).apnsIdentifier
-        let secondIdentifier = try #require(core.push()).apnsIdentifier
+        let firstIdentifier = try #require(core.push()).apnsId
+        let secondIdentifier = try #require(core.push()).apnsId
         #expect(firstIdentifier != secondIdentifier)
         for identifier in [firstIdentifier, secondIdentifier] {
             #expect(identifier[0] & 0xF000 == 0x4000, "the version of RFC 9562")

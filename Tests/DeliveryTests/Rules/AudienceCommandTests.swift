@@ -241,11 +241,11 @@ import Testing
     }
 
     /// The registrations of the members may be behind these commands in the inbox. While the lane is more than three
-    /// quarters full, the commands do not wait: room for records in the first case, the ledger's window in the second.
+    /// quarters full, the commands do not wait: room for records in the first case, the ledger's span in the second.
     @Test(arguments: [true, false]) func `Commands that wait for their members do not fill the lane`(
         limitsRecords: Bool
     ) throws {
-        let core = CoreHarness { if limitsRecords { $0.recordsMax = 64 } else { $0.ledgerWindowOffsetCount = 64 } }
+        let core = CoreHarness { if limitsRecords { $0.recordsMax = 64 } else { $0.ledgerSpanOffsetCount = 64 } }
         core.reread(below: 1_000)
         core.delivery.areAudienceMembersComplete = false
         var handoverCounts: [Int] = []

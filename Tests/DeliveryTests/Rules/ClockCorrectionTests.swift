@@ -51,7 +51,7 @@ struct ClockCorrectionTests {
     func `A difference of more than half an hour is only reported`(milliseconds: Int64) {
         let corrected = makeCorrection(serversAheadMilliseconds: [360_000])
         let correction = makeCorrection(after: corrected, serversAheadMilliseconds: [milliseconds])
-        #expect(correction.addedMilliseconds == 0)
+        #expect(correction.addedMilliseconds == 0 && correction.bootOffsetMilliseconds == nil)
         #expect(correction.isClockWrong && correction.differenceMilliseconds == milliseconds)
     }
 
@@ -78,7 +78,79 @@ struct ClockCorrectionTests {
             serversAheadMilliseconds: [0],
             machineSetForwardByMilliseconds: -360_000
         )
-        #expect(right.bootOffsetMilliseconds == nil && right.addedMilliseconds == 0)
+        #expect(right.bootOffsetMilliseconds == offset && right.addedMilliseconds == 0)
+    }
+
+    /// A worker whose time is behind refuses commands for good, because their timestamps are in the future.
+    @Test func `If the machine's clock was right and is set back, the worker's time stays right`() throws {
+        let agreed = makeCorrection(serversAheadMilliseconds: [0])
+        let offset = try #require(agreed.bootOffsetMilliseconds)
+        #expect(Self.bootMilliseconds + offset == Self.now)
+        let withoutReply = makeCorrection(
+            after: agreed,
+            serversAheadMilliseconds: [],
+            machineSetForwardByMilliseconds: -360_000
+        )
+        let slow = makeCorrection(
+            after: withoutReply,
+            serversAheadMilliseconds: [360_000],
+            machineSetForwardByMilliseconds: -360_000,
+            durationMilliseconds: 2_002
+        )
+        for correction in [withoutReply, slow] {
+            #expect(correction.bootOffsetMilliseconds == offset && correction.differenceMilliseconds == 0)
+        }
+        let read = makeCorrection(
+            after: slow,
+            serversAheadMilliseconds: [360_000],
+            machineSetForwardByMilliseconds: -360_000
+        )
+        #expect(read.bootOffsetMilliseconds == offset && read.addedMilliseconds == 360_000)
+        let serverSetBack = makeCorrection(after: agreed, serversAheadMilliseconds: [-420_000])
+        let bothSetBack = makeCorrection(
+            after: serverSetBack,
+            serversAheadMilliseconds: [-90_000],
+            machineSetForwardByMilliseconds: -330_000
+        )
+        #expect(bothSetBack.isServerClockSetBack && bothSetBack.bootOffsetMilliseconds == offset)
+    }
+
+    /// The virtual machine was paused for ten minutes, and NTP then corrects its clock. Or somebody sets the clock
+    /// forward by mistake, and back again.
+    @Test func `Without Redis, the worker follows a machine's clock that is set forward, unless it was wrong`() throws {
+        let agreed = makeCorrection(serversAheadMilliseconds: [0])
+        let offset = try #require(agreed.bootOffsetMilliseconds)
+        let setForward = makeCorrection(
+            after: agreed,
+            serversAheadMilliseconds: [],
+            machineSetForwardByMilliseconds: 600_000
+        )
+        #expect(setForward.bootOffsetMilliseconds == offset + 600_000)
+        let setBackAgain = makeCorrection(after: setForward, serversAheadMilliseconds: [])
+        #expect(setBackAgain.bootOffsetMilliseconds == offset)
+        let corrected = makeCorrection(serversAheadMilliseconds: [-360_000])
+        let correctedStill = makeCorrection(
+            after: corrected,
+            serversAheadMilliseconds: [],
+            machineSetForwardByMilliseconds: 600_000
+        )
+        #expect(correctedStill == corrected)
+    }
+
+    /// After a failover, Redis' clock is that of another server.
+    @Test(arguments: [-1_000, 1_000] as [Int64])
+    func `A jump of either clock by at most a second does not change the worker's time`(milliseconds: Int64) throws {
+        let agreed = makeCorrection(serversAheadMilliseconds: [0])
+        let offset = try #require(agreed.bootOffsetMilliseconds)
+        let failedOver = makeCorrection(after: agreed, serversAheadMilliseconds: [milliseconds])
+        let machineSet = makeCorrection(
+            after: agreed,
+            serversAheadMilliseconds: [-milliseconds],
+            machineSetForwardByMilliseconds: milliseconds
+        )
+        for correction in [failedOver, machineSet] {
+            #expect(correction.bootOffsetMilliseconds == offset && correction.addedMilliseconds == 0)
+        }
     }
 
     /// If all workers used Redis' time, all of them would refuse the newest commands for good.

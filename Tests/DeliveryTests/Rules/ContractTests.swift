@@ -135,7 +135,7 @@ import Testing
     @Test func `Each of many states gets its own verdict, also when it comes again`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
-            $0.ledgerWindowOffsetCount = 131_072
+            $0.ledgerSpanOffsetCount = 131_072
             $0.reloadable.apps[0].contract = Self.makeRule()
             $0.reloadable.apps[1].contract = Self.makeRule(
                 Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")

@@ -61,7 +61,7 @@ final class CoreHarness {
             seed: seed
         )
         configuration.recordsMax = 1_024
-        configuration.ledgerWindowOffsetCount = 4_096
+        configuration.ledgerSpanOffsetCount = 4_096
         // Most tests defer no command. A test about deferring sets shorter times.
         configuration.reloadable.deferAfterMilliseconds = 1 << 40
         configuration.reloadable.deferredDelayMilliseconds = 1 << 40

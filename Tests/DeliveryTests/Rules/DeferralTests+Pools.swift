@@ -100,9 +100,9 @@ extension DeferralTests {
     /// If all commands of a blocked pool are deferred, no response can show that the pool works again.
     @Test func `A connection of an idle blocked pool lets deferred commands be read at once`() throws {
         let core = try Self.makeCoreWithSlowPool()
-        core.delivery.noteConnection(of: Self.sandbox)
+        core.delivery.noteOpenedConnection(of: Self.sandbox)
         var recoveries = [core.takeDuePoolRecoveryReport()]
-        core.delivery.noteConnection(of: Self.production)
+        core.delivery.noteOpenedConnection(of: Self.production)
         recoveries += [core.takeDuePoolRecoveryReport(), core.takeDuePoolRecoveryReport()]
         #expect(recoveries == [false, true, false])
     }
@@ -110,7 +110,7 @@ extension DeferralTests {
     /// A connection proves nothing: the pool of its app may still fail, while another pool works again.
     @Test func `Responses are reported soon after a connection, but not soon after other responses`() throws {
         let core = try CoreHarness.withBlockedPool()
-        core.delivery.noteConnection(of: Self.production)
+        core.delivery.noteOpenedConnection(of: Self.production)
         var recoveries = [core.takeDuePoolRecoveryReport()]
         core.elapseInSteps(6_000)
         core.receive(.update(1, of: "b"))
@@ -133,11 +133,11 @@ extension DeferralTests {
 
     @Test func `A connection soon after a report is reported later, not forgotten`() throws {
         let core = try CoreHarness.withBlockedPool()
-        core.delivery.noteConnection(of: Self.production)
+        core.delivery.noteOpenedConnection(of: Self.production)
         let hasRecovered = core.takeDuePoolRecoveryReport()
         let nextReportAtMilliseconds = core.now.monotonicMilliseconds + Self.delayMilliseconds
         core.elapseInSteps(6_000)
-        core.delivery.noteConnection(of: Self.production)
+        core.delivery.noteOpenedConnection(of: Self.production)
         var laterRecoveries = [core.takeDuePoolRecoveryReport()]
         #expect(try #require(core.nextDueMilliseconds) <= nextReportAtMilliseconds)
         core.elapseInSteps(Self.delayMilliseconds - 6_000 - 1)
@@ -151,7 +151,7 @@ extension DeferralTests {
         let core = try CoreHarness.withBlockedPool()
         core.receive(.update(1, of: "b"))
         core.reply(.send)
-        core.delivery.noteConnection(of: Self.production)
+        core.delivery.noteOpenedConnection(of: Self.production)
         let hasRecovered = core.takeDuePoolRecoveryReport()
         #expect(!hasRecovered)
     }

@@ -194,6 +194,22 @@ import Testing
         #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
     }
 
+    @Test func `After a takeover, the end of a lifetime that cannot be deferred waits too`() {
+        let core = coreAfterTakeover(deferredLogEnd: 5)
+        for _ in 0..<10 {
+            core.elapse(1_000)
+            core.reply(.retry)
+        }
+        core.report(.failed, on: .deferral)
+        core.endBatch()
+        #expect(core.outstandingCalls == [])
+        // By now, each command that the previous owner deferred has come back.
+        core.elapse(Self.delayMilliseconds)
+        core.report(.failed, on: .deferral)
+        core.endBatch()
+        #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
+    }
+
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
         let core = makeCore()
         core.receive(.start(1))

@@ -104,6 +104,30 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s1"])
     }
 
+    /// The update is deferred with the start, and comes back after it. Without the wait, the phone would show the newer
+    /// state and not ring.
+    @Test func `A newer state waits for a deferred alert, also when the deferred start has come back`() throws {
+        let core = try coreWithBlockedPool()
+        core.receive(.start(1), .alert(2))
+        core.reply(.tokenFound, draw: 77)
+        core.reply(.send)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1", "s1", "u2"] && core.inProgressRecordCount == 0)
+        core.elapseInSteps(Self.delayMilliseconds - 1_000)
+        core.receive(core.deferrals[1])
+        core.reply(.tokenFound, draw: 78)
+        core.admitAndRespond()
+        core.acknowledgeAll()
+        core.receive(.update(3))
+        core.elapseInSteps(2_000)
+        #expect(core.outstandingCalls == [])
+        core.receive(core.deferrals[2])
+        #expect(core.outstandingCalls == ["admit u3"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains(CommandText.alertText(2)))
+    }
+
     /// The start comes while Redis decides about the update: for example, a registration has released the start.
     @Test func `A command that Redis calls ended waits for a start that came meanwhile`() throws {
         let core = CoreHarness()

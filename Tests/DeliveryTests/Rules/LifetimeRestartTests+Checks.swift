@@ -94,4 +94,85 @@ extension LifetimeRestartTests {
         core.reply(.ended)
         #expect(core.outcomes == ["u8 ended"] && core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
     }
+
+    /// Redis would reply `ended` to the newer update, and its alert would be lost.
+    @Test func `A newer alert waits while Redis is asked about a restart again`() {
+        let core = coreAskingAgain(alertSecond: 12)
+        core.reply(.retry)
+        #expect(core.outstandingCalls == ["takeStartToken \(Self.identifier)"])
+        core.reply(.tokenFound)
+        core.admitAndRespond()
+        core.acknowledgeAll()
+        core.elapseSpacing()
+        #expect(core.outstandingCalls == ["admit u12"])
+        #expect(core.outcomes == ["u8 ended", "\(Self.identifier) accepted"])
+    }
+
+    /// The timetable has a newer state than the restart, so the keeper makes the restart again with this state.
+    @Test(arguments: [false, true])
+    func `If Redis refuses a restart, a newer alert waits for the next one`(isMadeAgain: Bool) {
+        let core = coreAskingAgain(alertSecond: 12)
+        core.reply(.superseded)
+        #expect(core.outcomes == ["u8 ended", "\(Self.identifier) superseded"] && core.outstandingCalls == [])
+        guard isMadeAgain else {
+            core.elapse(35_000 + PaceTests.timerPrecisionMilliseconds)
+            #expect(core.outstandingCalls == ["admit u12"])
+            return
+        }
+        let endedAtMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
+        let nextIdentifier = "lifetime:\(endedAtMilliseconds):\(CoreHarness.startSeconds + 8).0"
+        core.receive(CommandText.start(10, id: nextIdentifier))
+        core.reply(.retry)
+        #expect(core.outstandingCalls == ["takeStartToken \(nextIdentifier)"])
+    }
+
+    @Test func `An end of the producer waits for Redis' reply about a restart, and is then sent at once`() {
+        let core = coreAskingAgain()
+        core.receive(.end(11))
+        #expect(core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
+        core.reply(.retry)
+        #expect(core.outcomes == ["u8 ended", "\(Self.identifier) superseded"])
+        #expect(core.outstandingCalls == ["admit e11"])
+    }
+
+    /// Returns a core that asks Redis about a restart again, because an older update has come before the restart.
+    ///
+    /// - Parameter alertSecond: the second of an update with an alert that waits behind the restart; nil: none waits.
+    private func coreAskingAgain(alertSecond: Int64? = nil) -> CoreHarness {
+        let core = restartingCore()
+        core.elapse(10_000)
+        core.receive(Self.restartCommand)
+        core.reply(.retry)
+        core.reply(.wait, waitMilliseconds: 500)
+        core.receive(.update(8))
+        if let alertSecond { core.receive(.alert(alertSecond)) }
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
+        core.reply(.ended)
+        #expect(core.outcomes == ["u8 ended"] && core.outstandingCalls == ["checkLifetime \(Self.identifier)"])
+        return core
+    }
+
+    /// Redis must not refuse such a restart for a newer state: the activity may have begun. But Redis must still know
+    /// that the command is no end.
+    @Test func `A restart whose push was attempted names the highest version`() throws {
+        let core = restartingCore {
+            $0.retryBaseMilliseconds = 300_000
+            $0.reloadable.retryMillisecondsMax = 300_000
+        }
+        core.elapse(10_000)
+        core.receive(Self.restartCommand)
+        core.reply(.retry)
+        core.reply(.tokenFound, draw: 77)
+        core.reply(.send)
+        core.push()
+        core.respond(.retryLater, status: 503)
+        core.acknowledgeAll()
+        core.elapseInSteps(30_000)
+        core.receive(try #require(core.deferrals.first))
+        let stateVersions = core.calls.compactMap { call -> Version? in
+            guard case .checkLifetime(_, let stateVersion, _) = call.operation else { return nil }
+            return stateVersion
+        }
+        #expect(stateVersions == [Version(timestamp: Limits.timestampMax, sequence: .max)])
+    }
 }

@@ -28,7 +28,7 @@ import Testing
 
     /// The commands that the core reports to the timetable, each with its event. `command` begins with `start` or
     /// `shown`.
-    private func commandsKeptForRestart(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
+    func commandsKeptForRestart(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
             guard case .reportLifetimeEvent(let event, let command?) = call.operation else { return nil }
             return (event, "\(command.isStart ? "start" : "shown") \(String(decoding: command.record, as: UTF8.self))")

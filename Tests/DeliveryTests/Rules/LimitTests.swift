@@ -180,8 +180,8 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 64 && core.inProgressRecordCount == 0)
     }
 
-    @Test func `A partition accepts no offset beyond the window of its ledger`() {
-        let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
+    @Test func `A partition accepts no offset beyond the span of its ledger`() {
+        let core = CoreHarness { $0.ledgerSpanOffsetCount = 64 }
         for number in 0..<64 {
             #expect(core.hasRoom(for: Int64(number), partition: core.commandsPartition) == true)
             core.receive(.update(1, of: "a\(number)"))

@@ -215,7 +215,7 @@ import Testing
     }
 
     @Test func `A lane accepts a limited number of partitions`() {
-        let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
+        let core = CoreHarness { $0.ledgerSpanOffsetCount = 64 }
         for number in 2..<4_096 { _ = core.assign(.commands, number: Int32(number)) }
         #expect(core.delivery.assign(topic: .commands, number: 4_096) == nil)
     }

@@ -159,8 +159,8 @@ import Testing
         #expect(core.outstandingCalls.count == 32)
     }
 
-    @Test func `A lane with a nearly full window begins the waiting commands`() {
-        let core = Self.makeCore { $0.ledgerWindowOffsetCount = 64 }
+    @Test func `A lane with a nearly full span begins the waiting commands`() {
+        let core = Self.makeCore { $0.ledgerSpanOffsetCount = 64 }
         core.noteLag(1_000)
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
@@ -174,10 +174,10 @@ import Testing
     }
 
     /// The record waits for its activity's spacing. Records also wait for hours, for example while a partition of the
-    /// results has no leader. The window is nearly full for as long, but reading ahead is not the reason.
-    @Test func `A window that an old record keeps nearly full does not end reading ahead`() {
+    /// results has no leader. The span of its ledger is nearly full for as long, but reading ahead is not the reason.
+    @Test func `A span that an old record keeps nearly full does not end reading ahead`() {
         let core = Self.makeCore {
-            $0.ledgerWindowOffsetCount = 64
+            $0.ledgerSpanOffsetCount = 64
             $0.reloadable.readAheadMillisecondsMax = 5_000
         }
         core.receive(.update(1))
@@ -271,7 +271,7 @@ import Testing
         let core = CoreHarness {
             $0.reloadable.readAheadLagRecords = 1_000
             $0.recordsMax = 131_072
-            $0.ledgerWindowOffsetCount = 1 << 20
+            $0.ledgerSpanOffsetCount = 1 << 20
         }
         let (activityCount, commandsPerActivity) = (2_000, 100)
         var unreadCommandCount = Int64(activityCount * commandsPerActivity)

@@ -250,7 +250,7 @@ private struct OutagePool {
     static func makeCore() -> CoreHarness {
         CoreHarness {
             $0.recordsMax = 16_384
-            $0.ledgerWindowOffsetCount = 16_384
+            $0.ledgerSpanOffsetCount = 16_384
         }
     }
 

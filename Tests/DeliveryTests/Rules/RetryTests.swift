@@ -16,7 +16,7 @@ import Testing
         #expect(core.outstandingCalls == [], "Redis is not asked again")
         let secondPush = try #require(core.push())
         #expect(secondPush.body == firstPush.body)
-        #expect(secondPush.apnsIdentifier == firstPush.apnsIdentifier)
+        #expect(secondPush.apnsId == firstPush.apnsId)
         #expect(secondPush.attempts == 2)
         #expect(secondPush.avoidedConnectionNumber == 3)
         core.respond(.accepted, status: 200)
@@ -323,7 +323,7 @@ import Testing
         core.elapse(60_000)
         core.reply(.send)
         let secondPush = core.push()
-        #expect(secondPush?.command == "s1" && secondPush?.apnsIdentifier == firstPush?.apnsIdentifier)
+        #expect(secondPush?.command == "s1" && secondPush?.apnsId == firstPush?.apnsId)
         #expect(
             secondPush?.sentExpirationSeconds == firstPush?.sentExpirationSeconds,
             "a start that comes late is worse than none"

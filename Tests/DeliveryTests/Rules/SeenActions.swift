@@ -151,7 +151,7 @@ struct SeenPush {
     var priority: UInt8
     var sentExpirationSeconds: Int64
     var attempts: UInt8
-    var apnsIdentifier: [UInt64]
+    var apnsId: [UInt64]
     var avoidedConnectionNumber: UInt32?
 
     init(_ view: RecordView, record: RecordIndex) {
@@ -162,7 +162,7 @@ struct SeenPush {
         priority = view.priority
         sentExpirationSeconds = view.sentExpirationSeconds
         attempts = view.attemptCount
-        apnsIdentifier = [view.apnsIdentifier.0, view.apnsIdentifier.1]
+        apnsId = [view.apnsId.0, view.apnsId.1]
         avoidedConnectionNumber = view.avoidedConnectionNumber
     }
 }

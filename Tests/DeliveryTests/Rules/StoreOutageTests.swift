@@ -18,6 +18,24 @@ import Testing
         #expect(core.results.count == 4)
     }
 
+    /// After a takeover, lifetime commands ask Redis once a second whether they may be sent. Redis replies at once, so
+    /// the pushes of a blocked pool are deferred as usual.
+    @Test func `Redis is not silent while a lifetime command only waits to ask again`() {
+        let core = CoreHarness {
+            ($0.reloadable.deferAfterMilliseconds, $0.reloadable.deferredDelayMilliseconds) = (1_000, 30_000)
+        }
+        core.delivery.awaitDeferredBacklog(core.deferredPartition, from: 0, now: core.now)
+        core.receive(.update(1))
+        core.reply(.send)
+        for second in 1...4 {
+            let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000)"
+            core.receive(CommandText.end(9, of: "ended\(second)", id: identifier))
+            while !core.outstandingCalls.isEmpty { core.reply(.retry) }
+            core.elapseInSteps(1_000)
+        }
+        #expect(core.deferrals.map(\.command).contains("u1"))
+    }
+
     @Test func `A postponed call to one server of a cluster leaves its credit to other commands`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.register(CommandText.registration(of: "z"))

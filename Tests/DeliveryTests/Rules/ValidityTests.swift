@@ -6,6 +6,8 @@ import Testing
 /// its value if it is too large for them. (R6)
 @Suite struct ValidityTests {
     static let app = CommandText.app
+    /// An invalid record whose value may be the reason why a dead letter is too large.
+    private static let largeRecord = "{" + String(repeating: " ", count: 20_000)
 
     @Test(arguments: [
         ("{", "truncated", ""),
@@ -124,33 +126,52 @@ import Testing
 
     @Test func `A dead letter that is too large for Kafka is written without its value`() {
         let core = CoreHarness()
-        core.receive("{")
+        core.receive(Self.largeRecord)
         core.report(.tooLarge, on: .deadLetter)
-        #expect(core.deadLetters.map(\.value) == ["{", nil])
+        #expect(core.deadLetters.map(\.value) == [Self.largeRecord, nil])
         #expect(core.deadLetters.map(\.error) == ["truncated", "truncated"])
+        core.acknowledgeOutgoingRecords()
+        #expect(core.committableOffset == 1)
+    }
+
+    /// Kafka may have refused the dead letter because of other records of its batch.
+    @Test func `A dead letter with a small value loses it only after many refusals`() {
+        let core = CoreHarness()
+        core.receive("{")
+        let refusalsMax = Int(OutgoingRecord.retriesAfterRefusalMax) + 1
+        for _ in 0..<refusalsMax {
+            core.report(.tooLarge, on: .deadLetter)
+            core.elapse(250)
+        }
+        #expect(core.deadLetters.map(\.value) == Array(repeating: "{", count: refusalsMax) + [nil])
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 
     @Test func `A dead letter keeps its value if only the result is too large`() {
         let core = CoreHarness()
-        core.receive("{")
+        core.receive(Self.largeRecord)
         core.report(.tooLarge, on: .result)
         core.report(.failed, on: .deadLetter)
         core.elapse(250)
-        #expect(core.deadLetters.map(\.value) == ["{", "{"])
+        #expect(core.deadLetters.map(\.value) == [Self.largeRecord, Self.largeRecord])
         core.report(.tooLarge, on: .deadLetter)
-        #expect(core.deadLetters.map(\.value) == ["{", "{", nil])
+        #expect(core.deadLetters.map(\.value) == [Self.largeRecord, Self.largeRecord, nil])
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 
     @Test func `A dead letter that is too large even without its value is given up`() {
         let core = CoreHarness()
-        core.receive("{")
-        core.report(.tooLarge, on: .deadLetter)
-        core.report(.tooLarge, on: .deadLetter)
+        core.receive(Self.largeRecord)
         core.report(.acknowledged, on: .result)
+        // The first refusal is due to the value. The dead letter without it has its own refusals.
+        for _ in 0...OutgoingRecord.retriesAfterRefusalMax {
+            core.report(.tooLarge, on: .deadLetter)
+            #expect(core.committableOffset == 0)
+            core.elapse(250)
+        }
+        core.report(.tooLarge, on: .deadLetter)
         #expect(core.committableOffset == 1)
         #expect(core.inProgressRecordCount == 0)
     }

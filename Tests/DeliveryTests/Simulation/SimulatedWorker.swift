@@ -76,7 +76,7 @@ final class SimulatedWorker {
         )
         configuration.recordsMax = parameters.recordsMax
         configuration.creditsPerPoolMax = parameters.pushesInFlightMax
-        configuration.ledgerWindowOffsetCount = 64
+        configuration.ledgerSpanOffsetCount = 64
         configuration.reloadable.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults
         configuration.reloadable.readAheadLagRecords = parameters.readAheadLagRecords

@@ -24,7 +24,7 @@ extension Simulation {
     func connectPoolsAfterOutage() {
         defer { poolOutage.wasAway = isPoolAway }
         guard poolOutage.wasAway, !isPoolAway else { return }
-        for case let worker? in workers { worker.delivery.noteConnection(of: Self.pool) }
+        for case let worker? in workers { worker.delivery.noteOpenedConnection(of: Self.pool) }
     }
 
     /// Whether a worker has an unread record that may be read now. A deferred record may be read only when it is due.

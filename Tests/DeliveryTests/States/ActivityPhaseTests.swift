@@ -41,9 +41,9 @@ struct ActivityPhaseTests {
     @Test func `Leaving a phase that has a timer clears the timer`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
-        activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        activities.enter(activity, .paused, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
         #expect(activities.nextTimerDueMilliseconds != nil)
-        activities.enter(.queuedToBegin, activity)
+        activities.enter(activity, .queuedToBegin)
         #expect(activities.nextTimerDueMilliseconds == nil)
         #expect(activities.popActivityQueuedToBegin() == activity)
         #expect(activities.popActivityQueuedToBegin() == nil)
@@ -52,13 +52,13 @@ struct ActivityPhaseTests {
     @Test func `A timer that fires does not change the phase`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
-        activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
+        activities.enter(activity, .paused, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
         var later = Self.start
         later.monotonicMilliseconds += 5_100
         activities.fireTimers(now: later)
         #expect(activities.popDueActivity() == activity)
         #expect(activities[activity].phase == .paused)
-        activities.enter(.idle, activity)
+        activities.enter(activity, .idle)
         activities.free(activity)
         #expect(activities.count == 0)
     }
@@ -67,10 +67,10 @@ struct ActivityPhaseTests {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.beginCommand(7, of: activity, in: .admitting)
-        activities.enter(.ready, activity)
-        activities.enter(.awaitingService, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
+        activities.enter(activity, .ready)
+        activities.enter(activity, .awaitingService, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
         #expect(activities[activity].currentCommand == 7)
-        activities.enter(.idle, activity)
+        activities.enter(activity, .idle)
         #expect(activities[activity].currentCommand == .null)
     }
 
@@ -78,7 +78,7 @@ struct ActivityPhaseTests {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
-            activities.enter(.inFlight, activity)
+            activities.enter(activity, .inFlight)
         }
     }
 
@@ -86,7 +86,7 @@ struct ActivityPhaseTests {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
-            activities.enter(.paused, activity)
+            activities.enter(activity, .paused)
         }
     }
 

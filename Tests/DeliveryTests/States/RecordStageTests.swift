@@ -41,16 +41,16 @@ struct RecordStageTests {
     @Test func `Records that await acknowledgements are counted`() {
         var records = Records(limit: 64)
         let (first, second) = (records.addSample(), records.addSample())
-        records.enter(.finished, first)
+        records.enter(first, .finished)
         #expect(records.unacknowledgedCount == 1)
-        records.enter(.settlingHeldStart, first)
-        records.enter(.waiting, second)
-        records.enter(.refunding, second)
+        records.enter(first, .settlingHeldStart)
+        records.enter(second, .waiting)
+        records.enter(second, .refunding)
         #expect(records.unacknowledgedCount == 2)
-        records.enter(.awaitingRedis, first)
-        records.enter(.dropped, second)
+        records.enter(first, .awaitingRedis)
+        records.enter(second, .dropped)
         #expect(records.unacknowledgedCount == 0)
-        records.enter(.settled, first)
+        records.enter(first, .settled)
         records.free(first)
         records.free(second)
         #expect(records.count == 0)
@@ -60,8 +60,8 @@ struct RecordStageTests {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let record = records.addSample()
-            records.enter(.finished, record)
-            records.enter(.finished, record)
+            records.enter(record, .finished)
+            records.enter(record, .finished)
         }
     }
 
@@ -69,7 +69,7 @@ struct RecordStageTests {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let record = records.addSample()
-            records.enter(.finished, record)
+            records.enter(record, .finished)
             records.free(record)
         }
     }

@@ -38,8 +38,8 @@ struct WaitingListTests {
                 list.remove(expectedRecords[position], in: &records)
                 Self.returnToFreeRecords(expectedRecords.remove(at: position), to: &freeRecords, in: &records)
             }
-            #expect(list.headOrNull == expectedRecords.first ?? .null)
-            #expect(list.tailOrNull == expectedRecords.last ?? .null)
+            #expect(list.head == expectedRecords.first)
+            #expect(list.tail == expectedRecords.last)
             #expect(list.isEmpty == expectedRecords.isEmpty)
         }
         while let record = list.popFirst(in: &records) { #expect(record == expectedRecords.removeFirst()) }
@@ -53,7 +53,7 @@ struct WaitingListTests {
         to freeRecords: inout [RecordIndex],
         in records: inout Records
     ) {
-        records.enter(.current, record)
+        records.enter(record, .current)
         freeRecords.insert(record, at: 0)
     }
 

@@ -18,9 +18,9 @@ struct RoundClaim: BitwiseCopyable {
     /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
     /// | a wait has lasted ``Audiences/memberWaitMillisecondsMax`` | becomes `memberWaitsMax` |
     var memberWaitCount: UInt8 = 0
-    /// Whether the round, or one of its pages, has waited ``Audiences/memberWaitMillisecondsMax`` for members. The
-    /// round's pages then wait no more.
-    var hasReachedMemberWaitLimit = false
+    /// Whether a wait for members, of the round or of one of its pages, has lasted
+    /// ``Audiences/memberWaitMillisecondsMax``. The round's pages then wait no more.
+    var hasMemberWaitTimedOut = false
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). Two durations
     /// count from this time: the wait for lost members, at most ``Audiences/memberWaitMillisecondsMax`` (ten minutes),
     /// and for how long the next claim is held (`heldSinceMilliseconds`). The value has no meaning before this phase

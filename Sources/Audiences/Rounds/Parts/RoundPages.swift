@@ -6,7 +6,8 @@ struct RoundPages: BitwiseCopyable {
     var list = LinkedList<PageSlot>()
     /// The first page in the list; `.null`: the list is empty.
     var first: PageIndex { list.first }
-    /// The page whose members have their turn now; `.null`: none.
+    /// The page whose members have their turn now; `.null`: none. It moves when the next member is sought
+    /// (``Audiences/moveToNextMember(of:endPosition:)``).
     var current = PageIndex.null
     var count: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.

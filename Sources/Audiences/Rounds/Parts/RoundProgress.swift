@@ -19,7 +19,9 @@ struct RoundProgress: BitwiseCopyable {
     /// One above the position of the last member that had its turn. In its turn, the shell takes the member's push, or
     /// the core queues the member's start; some members get neither.
     var sendPosition: UInt64 = 0
-    /// The position from which the next page is read.
+    /// Where the round begins to read its next segment: at the segment's first position, or in its middle if the round
+    /// has discarded pages there and reads their members again. Only the first page of a segment is requested from
+    /// here: each further page begins where the page before it ends.
     var readPosition: UInt64 = 0
     /// When a version first took over at the position at which the newest version begins (monotonic milliseconds); nil:
     /// no version has taken over yet.

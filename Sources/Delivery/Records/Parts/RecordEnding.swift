@@ -34,14 +34,14 @@ struct RecordEnding: BitwiseCopyable {
 }
 
 /// What the lane does for a record after its result and its calls are acknowledged, in this order:
-/// `reportLifetimeEvent`, `settleHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because
-/// it makes the record a registration, which has no command any more.
+/// `reportLifetimeEvent`, `removeHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because
+/// it turns the record from a command into a registration, and the other two need the command.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
     /// Removes a finished held start from Redis. If the start were removed before the acknowledgement of the result, a
     /// crash could lose the result: the next reader of the registration would not get the start from Redis.
-    static let settleHeldStart = FollowUps(rawValue: 1)
+    static let removeHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Reports to the timetable that a life has ended, or that `LifetimeKeeper` must not make its restart again. The

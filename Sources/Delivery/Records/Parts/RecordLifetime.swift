@@ -15,6 +15,9 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether a reply about this record named audiences that its activity left. The activity is then not restarted
     /// after its lifetime, because the timetable has no states that came through an audience.
     var hasLeftAudiences = false
+    /// Whether Redis refused this update, which had an alert, because of a newer command that is not settled. The newer
+    /// command may be an end. So if the update is superseded, a restart of the activity may have to show its state.
+    var mayHaveComeAfterEnd = false
     /// Whether the timetable must keep this command for a restart of the activity (R34). Set when the command gets its
     /// outcome, or by `settleRereadStart`. The lane keeps the body until the timetable has the command.
     var mustKeepCommandInTimetable = false

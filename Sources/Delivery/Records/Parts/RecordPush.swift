@@ -17,7 +17,7 @@ struct RecordPush: BitwiseCopyable {
     /// before this lane sends the push.
     var sentExpirationSeconds: Int64 = 0
     /// The UUID in the push's header `apns-id`; no meaning before Redis has allowed the push.
-    var apnsIdentifier: (UInt64, UInt64) = (0, 0)
+    var apnsId: (UInt64, UInt64) = (0, 0)
     /// How Redis must retire the token; `none` until APNs refuses the token.
     var tokenRetirementRule = TokenRetirementRule.none
 }

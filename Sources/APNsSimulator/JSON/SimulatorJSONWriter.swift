@@ -5,17 +5,17 @@ import Numbers
 ///
 /// Does not use `LiveActivity`'s writer: the simulator checks what the worker reads and writes, so it shares no JSON
 /// code with the worker. The simulator also needs arrays, and responses of many mebibytes.
-struct JSONWriter {
+struct SimulatorJSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
-    mutating func object(_ body: (inout JSONWriter) -> Void) {
+    mutating func object(_ body: (inout SimulatorJSONWriter) -> Void) {
         open(UInt8(ascii: "{"))
         body(&self)
         close(UInt8(ascii: "}"))
     }
 
-    mutating func array(_ body: (inout JSONWriter) -> Void) {
+    mutating func array(_ body: (inout SimulatorJSONWriter) -> Void) {
         open(UInt8(ascii: "["))
         body(&self)
         close(UInt8(ascii: "]"))
@@ -48,12 +48,12 @@ struct JSONWriter {
         raw(Array((value.isFinite ? "\(value)" : "null").utf8))
     }
 
-    mutating func member(_ key: String, object body: (inout JSONWriter) -> Void) {
+    mutating func member(_ key: String, object body: (inout SimulatorJSONWriter) -> Void) {
         self.key(key)
         object(body)
     }
 
-    mutating func member(_ key: String, array body: (inout JSONWriter) -> Void) {
+    mutating func member(_ key: String, array body: (inout SimulatorJSONWriter) -> Void) {
         self.key(key)
         array(body)
     }

@@ -1,5 +1,5 @@
 /// A verified provider token (RFC 7519, in Apple's form).
-struct ProviderToken {
+struct VerifiedProviderToken {
     /// The maximum number of bytes of a token. A longer token is refused and not read, because each connection has a
     /// buffer of this size for its token.
     static let bytesMax = 2_048
@@ -73,7 +73,7 @@ struct ProviderToken {
     }
 }
 
-extension ProviderToken {
+extension VerifiedProviderToken {
     /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client for APNs
     /// writes one.
     private static func readSeconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {

@@ -3,13 +3,13 @@ import RedisTestbed
 import Testbed
 import Testing
 
-@Suite(.ownThread) struct SharedHashesTests {
+@Suite(.ownThread) struct SharedRedisDataTests {
     /// The worker may die after any reply, so the expiry must be sent together with the fields. In this test the
     /// first reply is an error, which ends the call: key `a` has a value that is no hash.
     @Test func `A new hash has an expiry as soon as it has its fields`() throws {
         let server = try RedisServer()
-        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
-        let fields: SharedHashes.HashFields = [(Array("hp".utf8), Array("channel".utf8))]
+        let shared = try SharedRedisData(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
+        let fields: SharedRedisData.HashFields = [(Array("hp".utf8), Array("channel".utf8))]
         server.command("SET", "a", "text")
         #expect(throws: RedisError.self) {
             try shared.setFields(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
@@ -20,7 +20,7 @@ import Testing
 
     @Test func `A field is removed only if it has the expected value`() throws {
         let server = try RedisServer()
-        let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
+        let shared = try SharedRedisData(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
         let (key, field) = (Array("hash".utf8), Array("field".utf8))
         server.command("HSET", "hash", "field", "new")
         #expect(try !shared.removeField(key, if: .init(field, Array("old".utf8))))
@@ -33,8 +33,8 @@ import Testing
     @Test func `A process neither extends nor ends a lease that another has taken since`() throws {
         let server = try RedisServer()
         let configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
-        let firstWorker = try SharedHashes(configuration: configuration)
-        let secondWorker = try SharedHashes(configuration: configuration)
+        let firstWorker = try SharedRedisData(configuration: configuration)
+        let secondWorker = try SharedRedisData(configuration: configuration)
         let key = Array("lease".utf8)
         let lostLease = try #require(try firstWorker.acquireLease(key, leaseMilliseconds: 60_000))
         let isTakenTwice = try secondWorker.acquireLease(key, leaseMilliseconds: 60_000) != nil

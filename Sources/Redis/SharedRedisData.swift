@@ -2,7 +2,7 @@
 ///
 /// Each call blocks its thread until the reply arrives. The call fails if Redis is silent or slow, or if the task is
 /// cancelled (``PrimaryConnections``). A failed call is not repeated.
-public final class SharedHashes {
+public final class SharedRedisData {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 

@@ -6,19 +6,19 @@ extension Delivery {
     /// Rejects a record because of a fault.
     ///
     /// - Parameter identifier: the command's own id, if it could be read. Otherwise the result has the default id.
-    mutating func reject(
+    mutating func finishAsInvalid(
         _ record: IncomingRecord,
         _ index: RecordIndex,
         _ identifier: TextRange = .absent,
         fault: Fault
     ) {
         let detail = record.value.map { fault.message(in: $0) } ?? ""
-        reject(record, index, identifier, code: fault.code.name, detail: detail)
+        finishAsInvalid(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
     /// Rejects a command whose app is known. If the command is a start that Causeway made after a lifetime, the life
     /// also leaves the timetable, so that `LifetimeKeeper` does not make the same invalid start again. (R35)
-    mutating func reject(
+    mutating func finishAsInvalid(
         _ record: IncomingRecord,
         _ index: RecordIndex,
         _ command: Command,
@@ -26,11 +26,11 @@ extension Delivery {
         detail: String
     ) {
         guard command.event == .start, let value = record.value, command.isLifetimeCommand(in: value) else {
-            return reject(record, index, command.identifier, code: code, detail: detail)
+            return finishAsInvalid(record, index, command.identifier, code: code, detail: detail)
         }
         records[index].lifetime.isRestart = true
         let address = (command.activity, command.device)
-        reject(record, index, command.identifier, of: address, code: code, detail: detail)
+        finishAsInvalid(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
     /// Rejects a record: finishes it as `invalid`. Not for the hot path: it copies the record, because the bytes of
@@ -42,7 +42,7 @@ extension Delivery {
     ///     was decoded from the record's value.
     ///   - code: the code of the fault, which is the reason in the result.
     ///   - detail: the fault in words.
-    mutating func reject(
+    mutating func finishAsInvalid(
         _ record: IncomingRecord,
         _ index: RecordIndex,
         _ identifier: TextRange = .absent,

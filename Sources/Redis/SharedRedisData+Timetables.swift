@@ -6,7 +6,7 @@
 /// - `+`: the entry's text: a letter that the caller chooses, a wall time in ms, and how often the entry was claimed
 /// - `*`: in a timetable of lifetimes, the activity's newest start, if its policy restarts activities (R34)
 /// - `=`: in a timetable of lifetimes, the newest update, also only then
-extension SharedHashes {
+extension SharedRedisData {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
