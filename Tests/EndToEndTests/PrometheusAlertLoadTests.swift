@@ -203,6 +203,10 @@ struct PrometheusAlertLoadTests {
             history.add(try run.awaitSteadyState("a young token") { (0.001..<300).contains(age($0)) }, minutes: 15)
             history.expect()
             try write("3400 1")
+            // The worker uses its own clock from the next reading of Redis' clock on.
+            try run.awaitMetrics("a clock that is too far ahead") {
+                $0.highest("causeway_clock_difference_seconds") < -3_000
+            }
             try updates.sendWithoutWaiting()
             let oldScrape = try run.awaitSteadyState("an old token", alerting: [.providerTokenOld, .clockWrong]) {
                 $0.sum("causeway_pushes_waiting") == 1
