@@ -111,7 +111,7 @@ extension Consumer {
     }
 
     /// Notes where partitions that are not read will begin. The caller then calls `seek` for each of them. With the
-    /// eager protocol, already the first `seek` assigns all partitions again, and so starts the others too.
+    /// eager protocol, the first `seek` assigns all partitions again, and so starts the others too.
     public func prepareSeeks(to positions: [TopicPartition: SeekPosition]) {
         startPositions.merge(positions) { _, newPosition in newPosition }
     }

@@ -143,7 +143,7 @@ extension Delivery {
     }
 
     /// If Kafka refuses a dead letter as too large, and the record's value has more bytes than this, the value is
-    /// probably the reason. Results, invalidations and smaller values fit into each topic, unless its limit is absurd.
+    /// probably the reason. Results, invalidations and smaller values fit into a topic unless its limit is very low.
     private static var smallDeadLetterValueBytesMax: Int { 16_384 }
 
     /// Produces an outgoing record again that Kafka has refused as too large, because other records of its batch may be

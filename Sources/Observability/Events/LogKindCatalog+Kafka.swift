@@ -149,8 +149,8 @@ extension LogKindCatalog {
             .error,
             message: "a record is given up, because it is too large for its topic",
             meaning: """
-                Kafka refused the record several times, at last alone in its batch. The worker does not write it to \
-                `topic`.
+                Kafka refused the record eight times, at last in batches with few other records or none. The worker \
+                does not write it to `topic`.
                 """,
             action: "Raise max.message.bytes of `topic`."
         ),

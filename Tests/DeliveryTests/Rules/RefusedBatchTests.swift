@@ -15,6 +15,46 @@ import Testing
         return core
     }
 
+    @Test func `Results that Kafka refuses as too large are produced again in small groups`() {
+        let core = Self.makeCoreWithResults(100)
+        #expect(core.outgoingRecords.count == 100)
+        for _ in 0..<100 { core.report(.tooLarge, on: .result) }
+        #expect(core.outgoingRecords.isEmpty)
+        core.elapse(250)
+        #expect(core.outgoingRecords.count == 64)
+        #expect((core.nextDueMilliseconds ?? .max) <= core.now.monotonicMilliseconds + 250)
+        core.elapse(250)
+        #expect(core.outgoingRecords.count == 100)
+        core.acknowledgeOutgoingRecords()
+        #expect(core.committableOffset == 100)
+    }
+
+    @Test func `A result waits until the refused results before it have left in their small groups`() {
+        let core = Self.makeCoreWithResults(1)
+        core.report(.tooLarge, on: .result)
+        core.receive(.update(1, of: "b"))
+        core.reply(.unchanged)
+        core.elapse(250)
+        #expect(core.outgoingRecords.count == 1)
+        core.elapse(250)
+        #expect(core.outgoingRecords.count == 2)
+    }
+
+    @Test func `A result that Kafka has refused three times is then produced alone`() {
+        let core = Self.makeCoreWithResults(2)
+        for _ in 0..<3 {
+            #expect(core.outgoingRecords.count == 2)
+            for _ in 0..<2 { core.report(.tooLarge, on: .result) }
+            core.elapse(250)
+        }
+        #expect(core.outgoingRecords.count == 1)
+        core.report(.acknowledged, on: .result)
+        core.elapse(250)
+        #expect(core.outgoingRecords.count == 1)
+        core.acknowledgeOutgoingRecords()
+        #expect(core.committableOffset == 2)
+    }
+
     @Test func `A record that Kafka has refused twice does not make the groups behind its own smaller`() {
         let core = Self.makeCoreWithResults(100)
         for _ in 0..<100 { core.report(.tooLarge, on: .result) }

@@ -120,56 +120,6 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged", "u1 unchanged"])
     }
 
-    /// Kafka refuses all records of a batch that is too large.
-    @Test func `Results that Kafka refuses as too large are produced again in small groups`() {
-        let core = CoreHarness()
-        for number in 1...100 {
-            core.receive(.update(1, of: "a\(number)"))
-            core.reply(.unchanged)
-        }
-        #expect(core.outgoingRecords.count == 100)
-        for _ in 0..<100 { core.report(.tooLarge, on: .result) }
-        #expect(core.outgoingRecords.isEmpty)
-        core.elapse(250)
-        #expect(core.outgoingRecords.count == 64)
-        #expect((core.nextDueMilliseconds ?? .max) <= core.now.monotonicMilliseconds + 250)
-        core.elapse(250)
-        #expect(core.outgoingRecords.count == 100)
-        core.acknowledgeOutgoingRecords()
-        #expect(core.committableOffset == 100)
-    }
-
-    @Test func `A result waits until the refused results before it have left in their small groups`() {
-        let core = CoreHarness()
-        core.receive(.update(1))
-        core.reply(.unchanged)
-        core.report(.tooLarge, on: .result)
-        core.receive(.update(1, of: "b"))
-        core.reply(.unchanged)
-        core.elapse(250)
-        #expect(core.outgoingRecords.count == 1)
-        core.elapse(250)
-        #expect(core.outgoingRecords.count == 2)
-    }
-
-    @Test func `A result that Kafka has refused three times is then produced alone`() {
-        let core = CoreHarness()
-        core.receive(.update(1), .update(1, of: "b"))
-        core.reply(.unchanged)
-        core.reply(.unchanged)
-        for _ in 0..<3 {
-            #expect(core.outgoingRecords.count == 2)
-            for _ in 0..<2 { core.report(.tooLarge, on: .result) }
-            core.elapse(250)
-        }
-        #expect(core.outgoingRecords.count == 1)
-        core.report(.acknowledged, on: .result)
-        core.elapse(250)
-        #expect(core.outgoingRecords.count == 1)
-        core.acknowledgeOutgoingRecords()
-        #expect(core.committableOffset == 2)
-    }
-
     @Test func `A result that is too large for Kafka does not keep its offset from settling`() {
         let core = CoreHarness()
         core.receive(.update(1))
